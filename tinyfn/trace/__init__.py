@@ -1,0 +1,1 @@
+"""Tracing: functions on arrays become graphs of UOps."""

@@ -1,0 +1,281 @@
+"""Array: an immutable array of numbers, as NumPy's but never changed in place.
+
+A concrete Array holds a NumPy buffer. Its subclass Tracer (in `tracing`) stands for an array in a function that is being
+traced. Operators promote dtypes and broadcast shapes as described in `operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from .dtype import DType
+from .errors import DeletedArrayError, user_line
+
+_new = object.__new__
+
+
+class Array:
+    """An immutable array; make one with `tinyfn.numpy.array` or any function of `tinyfn.numpy`."""
+
+    __slots__ = ("_value", "weak_type", "__weakref__")
+    _value: np.ndarray | None
+    weak_type: bool  # whether it came from Python scalars alone, and so takes the dtype of what it is combined with
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raise TypeError("make an array with tinyfn.numpy.array(...)")
+
+    @property
+    def value(self) -> np.ndarray:
+        """The buffer; raises DeletedArrayError if the array has been donated."""
+        value = self._value
+        if value is None:
+            raise DeletedArrayError(
+                f"this array was donated to a jitted function, which may have reused its memory; at {user_line()}: "
+                "use the function's result instead, or do not list the argument in donate_argnums"
+            )
+        return value
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements, as a NumPy dtype."""
+        return self.value.dtype
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The size along each axis."""
+        return self.value.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        size: Any = 1
+        for n in self.shape:
+            size = size * n
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """The number of bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the elements are."""
+        return "cpu"
+
+    def is_deleted(self) -> bool:
+        """Whether the array has been donated, so that its value is gone."""
+        return self._value is None
+
+    def block_until_ready(self) -> Array:
+        """The array itself: on the CPU its value is there when it is returned."""
+        return self
+
+    def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
+        """The value, for `attempt`; a traced array raises `error` if its value is not known."""
+        return self.value
+
+    # Conversions
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self.concrete("convert it to a NumPy array", _errors().TracerArrayConversionError)
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"can't view {dtypes.describe(value.dtype, value.shape)} as {dtype} without a copy")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __dlpack__(self, **options: Any) -> Any:
+        value = self.concrete("export it with DLPack", _errors().TracerArrayConversionError)
+        if options.get("copy") is False or options.get("max_version") is not None:
+            return value.__dlpack__(**options)
+        # A consumer that knows only the old protocol can't be told that the buffer is read-only, so it gets a copy.
+        return value.copy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def item(self, *index: int) -> Any:
+        """The Python scalar of an array with one element, or of the element at the index."""
+        return self.concrete("take its item()", _errors().ConcretizationError).item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as (nested lists of) Python scalars."""
+        return self.concrete("make a list of it", _errors().ConcretizationError).tolist()
+
+    def __bool__(self) -> bool:
+        value = self.concrete("use it as a condition (`if`, `while`, `and`, `or`, `not`)", _errors().TracerBoolConversionError)
+        if value.size != 1:
+            described = dtypes.describe(value.dtype, value.shape)
+            raise ValueError(f"the truth of {described} is ambiguous; use .any() or .all(); at {user_line()}")
+        return bool(value)
+
+    def _scalar(self, attempt: str, error: type[Exception]) -> np.ndarray:
+        value = self.concrete(attempt, error)
+        if value.size != 1:
+            described = dtypes.describe(value.dtype, value.shape)
+            raise TypeError(f"only an array with one element can be made a Python number, not {described}; at {user_line()}")
+        return value.reshape(())
+
+    def __int__(self) -> int:
+        return int(self._scalar("make a Python int of it", _errors().ConcretizationError))
+
+    def __float__(self) -> float:
+        return float(self._scalar("make a Python float of it", _errors().ConcretizationError))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("make a Python complex of it", _errors().ConcretizationError))
+
+    def __index__(self) -> int:
+        value = self.concrete("use it as a Python index, length or count", _errors().TracerIntegerConversionError)
+        if value.ndim or value.dtype.kind not in "iu":
+            described = dtypes.describe(value.dtype, value.shape)
+            raise TypeError(f"only an integer scalar can be used as an index, not {described}; at {user_line()}")
+        return int(value)
+
+    def __hash__(self) -> int:
+        raise TypeError("arrays are not hashable; use a tuple of Python numbers, or .tolist(), as a key")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar array has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("can't iterate over a scalar array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else format(str(self), spec)
+
+    def __repr__(self) -> str:
+        if self._value is None:
+            return "Array(<donated>)"
+        text = np.array2string(self._value, separator=", ", prefix="Array(", threshold=1000)
+        return f"Array({text}, dtype={self.dtype.name})"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (np.asarray(self.value), self.weak_type)
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            f"arrays are immutable; at {user_line()}: instead of x[index] = value write x = x.at[index].set(value)"
+        )
+
+
+def _errors() -> Any:
+    from . import errors
+
+    return errors
+
+
+def wrap(value: np.ndarray, weak_type: bool = False) -> Array:
+    """An Array of a buffer that nothing else will change."""
+    value.flags.writeable = False
+    array = _new(Array)
+    array._value = value
+    array.weak_type = weak_type
+    return array
+
+
+def own(value: Any, weak_type: bool = False) -> Array:
+    """An Array of what a NumPy function gave: views that would keep alive or hide much other memory are copied."""
+    if type(value) is not np.ndarray:
+        value = np.asarray(value)
+    base = value.base
+    if base is not None and (0 in value.strides or getattr(base, "nbytes", 0) > 2 * value.nbytes):
+        value = value.copy()
+    return wrap(value, weak_type)
+
+
+def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
+    return wrap(np.asarray(value, dtypes.canonical(value.dtype)), weak_type)
+
+
+_SCALARS: dict[type, DType] = {
+    bool: dtypes.bool_,
+    int: dtypes.DEFAULT_INT,
+    float: dtypes.DEFAULT_FLOAT,
+    complex: dtypes.DEFAULT_COMPLEX,
+}
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether x is one of Python's numbers."""
+    return type(x) in _SCALARS
+
+
+def from_scalar(x: Any, dtype: DType | None = None) -> np.ndarray:
+    """A Python number as a 0-d buffer of its default dtype, or of the one given; raises OverflowError if it does not fit."""
+    dtype = dtype or _SCALARS[type(x)]
+    if type(x) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= x <= info.max:
+            raise OverflowError(
+                f"the Python integer {x} does not fit into {dtype.name}; at {user_line()}: "
+                "give it a wider dtype, for example tinyfn.numpy.array(x, 'int64')"
+            )
+    return np.asarray(x, dtype)
+
+
+def as_array(x: Any) -> Array:
+    """Anything that stands for an array as an Array: Python numbers are weak, NumPy's arrays are copied.
+
+    Raises TypeError for anything else (lists too: `tinyfn.numpy.array` takes those)."""
+    if isinstance(x, Array):
+        return x
+    if type(x) in _SCALARS:
+        return wrap(from_scalar(x), weak_type=type(x) is not bool)
+    if isinstance(x, np.ndarray):
+        if x.flags.writeable or x.base is not None or x.dtype.byteorder not in "=|":
+            return wrap(np.array(x, dtypes.canonical(x.dtype)))
+        dtype = dtypes.canonical(x.dtype)
+        return wrap(x.view(dtype) if x.dtype is not dtype else x)
+    if isinstance(x, np.generic):
+        return wrap(np.asarray(x, dtypes.canonical(x.dtype)))
+    convert = getattr(x, "__tinyfn_array__", None)
+    if convert is not None:
+        return as_array(convert())
+    if hasattr(x, "__array__") and not isinstance(x, (list, tuple)):
+        return as_array(np.asarray(x))
+    if isinstance(x, (bool, int, float, complex)):  # subclasses, as an IntEnum
+        return as_array(next(t for t in (bool, int, float, complex) if isinstance(x, t))(x))
+    raise TypeError(f"{type(x).__name__} is not an array or a number; at {user_line()}: use tinyfn.numpy.array(...) on lists")
+
+
+# Operators and methods are functions of the layers above; they are put on the class by name.
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def install(methods: dict[str, Callable[..., Any]]) -> None:
+    """Give Array these methods and operators."""
+    METHODS.update(methods)
+    for name, function in methods.items():
+        setattr(Array, name, function)

@@ -1,0 +1,146 @@
+"""Data types: the canonical NumPy dtypes that arrays may have, and how they promote.
+
+A dtype is a NumPy dtype object (bfloat16 and the 8-bit floats come from ml_dtypes), made canonical so that equal types
+are the same object. Promotion is a least upper bound in one lattice, in which Python scalars are *weak* nodes: they
+take part with their kind (integer, float, complex) and not with a width, so that `float16_array + 1.0` stays float16.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+DType = np.dtype
+
+bool_ = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
+# The gradient of something that has no gradient (an integer): a type with no values, as in JAX.
+float0 = np.dtype([("float0", np.void, 0)])
+
+DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int32, float32, complex64
+
+UNSIGNED = (uint8, uint16, uint32, uint64)
+SIGNED = (int8, int16, int32, int64)
+INTEGERS = UNSIGNED + SIGNED
+FLOATS = (bfloat16, float16, float32, float64)
+NARROW_FLOATS = (float8_e4m3fn, float8_e5m2)  # storage only: they do not promote with anything but themselves
+COMPLEX = (complex64, complex128)
+ALL = (bool_, *INTEGERS, *FLOATS, *NARROW_FLOATS, *COMPLEX)
+_BY_NAME = {d.name: d for d in ALL}
+_KIND: dict[DType, str] = {bool_: "bool"}
+for _kind, _members in (("unsigned", UNSIGNED), ("signed", SIGNED), ("float", FLOATS + NARROW_FLOATS), ("complex", COMPLEX)):
+    for _member in _members:
+        _KIND[_member] = _kind
+
+_PYTHON_TYPES: dict[Any, DType] = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX}
+
+
+@lru_cache(maxsize=256)
+def canonical(dtype: Any) -> DType:
+    """The canonical dtype for anything that names one (dtype, scalar type, string, or Python's int, float, ...).
+
+    Raises TypeError for a type that arrays can't have (object, string, datetime, ...)."""
+    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
+        return _PYTHON_TYPES[dtype]
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.name not in _BY_NAME:
+        raise TypeError(f"{dtype!r} is not a type that arrays can have; choose one of {', '.join(_BY_NAME)}")
+    return _BY_NAME[found.name]
+
+
+def kind(dtype: DType) -> str:
+    """One of "bool", "unsigned", "signed", "float", "complex"."""
+    return _KIND[dtype]
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether the dtype is a real floating-point type."""
+    return _KIND.get(dtype) == "float"
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether the dtype is a floating-point or complex type, so that derivatives have a meaning."""
+    return _KIND.get(dtype) in ("float", "complex")
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether the dtype is a signed or unsigned integer."""
+    return _KIND.get(dtype) in ("signed", "unsigned")
+
+
+def accumulator(dtype: DType) -> DType:
+    """The type in which sums of this type are accumulated: at least float32, at least 32 bits for integers."""
+    if dtype.itemsize >= 4:
+        return dtype
+    return {"float": float32, "signed": int32, "unsigned": uint32, "bool": int32}[_KIND[dtype]]
+
+
+# The promotion lattice: each node with the nodes directly above it. "int*", "float*" and "complex*" are the weak nodes.
+_ABOVE: dict[Any, tuple[Any, ...]] = {
+    bool_: ("int*",),
+    "int*": (uint8, int8),
+    uint8: (int16, uint16), int8: (int16,),
+    uint16: (int32, uint32), int16: (int32,),
+    uint32: (int64, uint64), int32: (int64,),
+    uint64: ("float*",), int64: ("float*",),
+    "float*": (bfloat16, float16, "complex*"),
+    bfloat16: (float32,), float16: (float32,),
+    float32: (float64, complex64), float64: (complex128,),
+    "complex*": (complex64,), complex64: (complex128,), complex128: (),
+    float8_e4m3fn: (), float8_e5m2: (),
+}  # fmt: skip
+_WEAK_NODES = {"int*": DEFAULT_INT, "float*": DEFAULT_FLOAT, "complex*": DEFAULT_COMPLEX}
+_WEAK_OF_KIND = {"bool": bool_, "signed": "int*", "unsigned": "int*", "float": "float*", "complex": "complex*"}
+
+
+@cache
+def _upward(node: Any) -> frozenset[Any]:
+    reached, pending = {node}, [node]
+    while pending:
+        for above in _ABOVE[pending.pop()]:
+            if above not in reached:
+                reached.add(above)
+                pending.append(above)
+    return frozenset(reached)
+
+
+@lru_cache(maxsize=4096)
+def promote_pair(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool]:
+    """The dtype of an operation on two operands and whether it is weak; raises TypeError where there is none."""
+    if a is b:
+        return a, a_weak and b_weak
+    nodes = [_WEAK_OF_KIND[_KIND[d]] if weak else d for d, weak in ((a, a_weak), (b, b_weak))]
+    common = _upward(nodes[0]) & _upward(nodes[1])
+    least = [node for node in common if common <= _upward(node)]
+    if not least:
+        # A narrow storage float takes a Python scalar, and nothing else.
+        for dtype, other_weak in ((a, b_weak), (b, a_weak)):
+            if dtype in NARROW_FLOATS and other_weak:
+                return dtype, False
+        raise TypeError(f"{a.name} and {b.name} have no common type; cast one of them with .astype(...) first")
+    node = least[0]
+    if isinstance(node, str):
+        return _WEAK_NODES[node], True
+    # Two weak operands of different kinds meet in a weak node; a strong operand makes the result strong.
+    return node, False
+
+
+def promote_types(a: Any, b: Any) -> DType:
+    """The dtype that a binary operation on arrays of dtypes `a` and `b` gives."""
+    return promote_pair(canonical(a), a in (int, float, complex), canonical(b), b in (int, float, complex))[0]
+
+
+def describe(dtype: DType, shape: tuple[Any, ...], weak: bool = False) -> str:
+    """`float32[3,4]`, the way arrays are named in messages and printed graphs."""
+    return f"{dtype.name}[{','.join(map(str, shape))}]{'*' if weak else ''}"

@@ -1,0 +1,127 @@
+"""Graph: a closed function of arrays, as UOps from its inputs to its outputs.
+
+`inputs` are the arguments, followed by one hidden input for each array that the function closed over; `captured` holds
+those arrays. A graph is immutable. Transforms take a graph and give a graph; `run` executes it step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from .execute import Plan
+from .prim import Aval, Primitive
+from .uop import CONST, INPUT, OUTPUT, UOp, input_node, substitute, toposort
+
+
+class Graph:
+    """A closed function of arrays. See the module's docstring."""
+
+    __slots__ = ("_plan", "captured", "derived", "inputs", "name", "outputs")
+
+    def __init__(
+        self, inputs: Iterable[UOp], outputs: Iterable[UOp], captured: Iterable[Any] = (), name: str = "graph"
+    ):
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.captured = tuple(captured)
+        self.name = name
+        self._plan: Plan | None = None
+        self.derived: dict[Any, Any] = {}  # what transforms made of this graph, kept so that it is made once
+
+    @property
+    def arguments(self) -> tuple[UOp, ...]:
+        """The inputs that are not hidden."""
+        return self.inputs[: len(self.inputs) - len(self.captured)]
+
+    def nodes(self) -> list[UOp]:
+        """All nodes, each after its sources."""
+        return toposort(self.outputs)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for NumPy values of all inputs, one primitive at a time."""
+        if self._plan is None:
+            self._plan = Plan(self.inputs, self.outputs)
+        return self._plan(values)
+
+    def inline(self, arguments: Sequence[UOp]) -> list[UOp]:
+        """The outputs with the inputs replaced by other nodes of the same dtypes and shapes."""
+        return substitute(self.outputs, dict(zip(self.inputs, arguments, strict=True)))
+
+    def renewed(self) -> Graph:
+        """The same function with inputs of its own."""
+        inputs = [input_node(node.dtype, node.shape, node.arg.name) for node in self.inputs]
+        return Graph(inputs, self.inline(inputs), self.captured, self.name)
+
+    def avals(self) -> tuple[Aval, ...]:
+        """The dtypes and shapes of the inputs."""
+        return tuple([Aval(node.dtype, node.shape) for node in self.inputs])
+
+    def check(self) -> Graph:
+        """The graph itself, after checking each node's dtype and shape against its op's rule; raises TypeError."""
+        known = set(self.inputs)
+        if len(known) != len(self.inputs) or any(node.op is not INPUT for node in self.inputs):
+            raise TypeError("a graph's inputs must be distinct input nodes")
+        if len(self.captured) > len(self.inputs):
+            raise TypeError("a graph can't have captured more arrays than it has inputs")
+        for node in self.nodes():
+            if node.op is INPUT:
+                if node not in known:
+                    raise TypeError(f"{node!r} named {node.arg!r} is used but is not one of the graph's inputs")
+            elif isinstance(node.op, Primitive):
+                found = (node.dtype, node.shape)
+                expected = node.op._infer(node.src, node.arg)
+                if tuple(expected) != found:
+                    raise TypeError(f"{node!r} has dtype and shape {found}, but its op's rule gives {expected}")
+            elif node.op is OUTPUT:
+                source = node.src[0]
+                if (source.dtype[node.arg], source.shape[node.arg]) != (node.dtype, node.shape):
+                    raise TypeError(f"{node!r} is not result {node.arg} of {source!r}")
+            elif node.op is not CONST:
+                raise TypeError(f"{node!r} does not belong into a graph of arrays")
+        return self
+
+    def __str__(self) -> str:
+        from .show import source
+
+        return source(self)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(dtypes.describe(node.dtype, node.shape) for node in self.inputs)
+        results = ", ".join(dtypes.describe(node.dtype, node.shape) for node in self.outputs)
+        return f"<Graph {self.name}({arguments}) -> ({results})>"
+
+
+def split(outputs: Sequence[UOp], unknown: Sequence[UOp]) -> list[UOp]:
+    """The residuals: the nodes that do not depend on `unknown` and that nodes which do, or the outputs, read directly.
+
+    Constants, and broadcasts of them, are not residuals: they are cheaper to make again than to keep."""
+    order = toposort(outputs)
+    dependent = set(unknown)
+    residuals: dict[UOp, None] = {}
+    for node in order:
+        if not dependent.isdisjoint(node.src):
+            dependent.add(node)
+    cheap: set[UOp] = set()
+    for node in order:
+        if node not in dependent and node.op is not INPUT and all(s in cheap for s in node.src):
+            if node.op is CONST or node.op.family == "movement":
+                cheap.add(node)
+    for node in order:
+        if node in dependent:
+            for source in node.src:
+                if source not in dependent and source not in cheap:
+                    # A result of a node with several is kept on its own.
+                    residuals[source] = None
+    for node in outputs:
+        if node not in dependent and node not in cheap:
+            residuals[node] = None
+    return list(residuals)
+
+
+def constant_values(graph: Graph) -> list[np.ndarray]:
+    """The captured arrays' buffers."""
+    return [array.value for array in graph.captured]

@@ -1,0 +1,300 @@
+"""Operators on arrays: dtype promotion and broadcasting, and then one primitive or a short formula of several.
+
+Operands promote as `dtype` describes. Shapes broadcast as NumPy's do: from the last axis, a size of 1 or a missing axis
+is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from . import prims
+from .array import Array, as_array, from_scalar, install, is_scalar, wrap
+from .dtype import DType
+from .errors import user_line
+from .prim import Primitive
+from .tracing import bind, current_trace, tracer
+from .uop import const
+
+
+def to_dtype(x: Array, dtype: DType) -> Array:
+    """x cast to a dtype, or x itself if it has that dtype and is not weak."""
+    if x.dtype is dtype:
+        return x
+    return bind(prims.convert, (x,), {"dtype": dtype})
+
+
+def astype(x: Any, dtype: Any) -> Array:
+    """x with its elements cast to a dtype (floats to integers round towards zero and saturate)."""
+    x, dtype = as_array(x), dtypes.canonical(dtype)
+    if x.dtype is dtype:
+        return strong(x)
+    return bind(prims.convert, (x,), {"dtype": dtype})
+
+
+def strong(x: Array) -> Array:
+    """x with a dtype that takes part in promotion in its own right."""
+    if not x.weak_type:
+        return x
+    trace = current_trace()
+    return wrap(x.value) if trace is None else tracer(trace, trace.lift(x), False)
+
+
+def scalar(x: Any, dtype: DType, weak: bool = False) -> Array:
+    """A Python number as a 0-d array; within a trace it is a constant of the graph."""
+    value = from_scalar(x, dtype)
+    trace = current_trace()
+    return wrap(value, weak) if trace is None else tracer(trace, const(value, dtype), weak)
+
+
+def operand(x: Any) -> Array:
+    """An operand as an array: Python numbers become constants."""
+    if isinstance(x, Array):
+        return x
+    if is_scalar(x):
+        return scalar(x, dtypes.canonical(type(x)), weak=type(x) is not bool)
+    return as_array(x)
+
+
+def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The shape that arrays of these shapes broadcast to; raises ValueError naming them if there is none."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    ndim = max(map(len, shapes))
+    result: list[Any] = []
+    for axis in range(ndim):
+        size: Any = 1
+        for shape in shapes:
+            position = axis - ndim + len(shape)
+            n = 1 if position < 0 else shape[position]
+            if n is size or (isinstance(n, int) and n == 1):
+                continue
+            if isinstance(size, int) and size == 1:
+                size = n
+            elif n != size:
+                spelled = ", ".join(f"[{','.join(map(str, s))}]" for s in shapes)
+                raise ValueError(f"shapes {spelled} do not broadcast: axis {axis - ndim} has sizes {size} and {n}; at {user_line()}")
+        result.append(size)
+    return tuple(result)
+
+
+def broadcast_to(x: Array, shape: tuple[Any, ...]) -> Array:
+    """x repeated to a shape."""
+    if x.shape == shape:
+        return x
+    axes = tuple(range(len(shape) - x.ndim, len(shape)))
+    return bind(prims.broadcast, (x,), {"shape": shape, "axes": axes})
+
+
+def promote(*xs: Any) -> tuple[list[Array], bool]:
+    """The operands as arrays of the one dtype that they promote to, and whether that is weak."""
+    weak = True
+    dtype: DType | None = None
+    arrays: list[Any] = []
+    for x in xs:
+        if isinstance(x, Array):
+            x_dtype, x_weak = x.dtype, x.weak_type
+        elif is_scalar(x):
+            x_dtype, x_weak = dtypes.canonical(type(x)), type(x) is not bool
+        else:
+            x = as_array(x)
+            x_dtype, x_weak = x.dtype, x.weak_type
+        arrays.append(x)
+        if dtype is None:
+            dtype, weak = x_dtype, x_weak
+        else:
+            dtype, weak = dtypes.promote_pair(dtype, weak, x_dtype, x_weak)
+    assert dtype is not None
+    return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, True) for x in arrays], weak
+
+
+def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
+    """A primitive on operands promoted to one dtype (a float, if `inexact`) and broadcast to one shape."""
+    arrays, weak = promote(*xs)
+    if inexact and not dtypes.is_inexact(arrays[0].dtype):
+        arrays = [to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
+    shape = arrays[0].shape
+    for a in arrays:
+        if a.shape != shape:
+            shape = broadcast_shapes(*[a.shape for a in arrays])
+            arrays = [broadcast_to(a, shape) for a in arrays]
+            break
+    result = bind(primitive, tuple(arrays), {})
+    if weak and not result.weak_type and result.dtype in dtypes._WEAK_NODES.values():
+        result.weak_type = True
+    elif not weak and result.weak_type:
+        result.weak_type = False
+    return result
+
+
+def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any], Array]:
+    def apply(x: Any, y: Any) -> Array:
+        return elementwise(primitive, x, y, inexact=inexact)
+
+    apply.__name__ = apply.__qualname__ = primitive.name
+    apply.__doc__ = primitive.__doc__
+    return apply
+
+
+add, subtract, multiply = _binary(prims.add), _binary(prims.sub), _binary(prims.mul)
+equal, not_equal = _binary(prims.eq), _binary(prims.ne)
+less, less_equal, greater, greater_equal = (_binary(p) for p in (prims.lt, prims.le, prims.gt, prims.ge))
+bitwise_and, bitwise_or, bitwise_xor = (_binary(p) for p in (prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor))
+left_shift = _binary(prims.shift_left)
+true_divide = _binary(prims.div, inexact=True)
+
+
+def negative(x: Any) -> Array:
+    """-x"""
+    return bind(prims.neg, (operand(x),), {})
+
+
+def absolute(x: Any) -> Array:
+    """|x|"""
+    x = operand(x)
+    return x if x.dtype is dtypes.bool_ or dtypes.kind(x.dtype) == "unsigned" else bind(prims.abs, (x,), {})
+
+
+def invert(x: Any) -> Array:
+    """Every bit inverted; the logical not of bools."""
+    return bind(prims.bitwise_not, (operand(x),), {})
+
+
+def right_shift(x: Any, y: Any) -> Array:
+    """x with its bits moved down by y, the sign filling in for signed integers."""
+    arrays, _ = promote(x, y)
+    signed = dtypes.kind(arrays[0].dtype) == "signed"
+    return elementwise(prims.shift_right_arithmetic if signed else prims.shift_right_logical, *arrays)
+
+
+def remainder(x: Any, y: Any) -> Array:
+    """x modulo y with the sign of y, as Python's `%`."""
+    (x, y), _ = promote(x, y)
+    rest = elementwise(prims.rem, x, y)
+    if dtypes.kind(rest.dtype) == "unsigned":
+        return rest
+    differs = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
+    return elementwise_where(differs, add(rest, y), rest)
+
+
+def floor_divide(x: Any, y: Any) -> Array:
+    """The greatest whole number that is not above x / y."""
+    (x, y), _ = promote(x, y)
+    if dtypes.is_float(x.dtype):
+        # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
+        quotient = elementwise(prims.round, elementwise(prims.div, subtract(x, remainder(x, y)), y))
+        return elementwise_where(elementwise(prims.is_finite, quotient), quotient, elementwise(prims.floor, elementwise(prims.div, x, y)))
+    quotient = elementwise(prims.div, x, y)
+    if dtypes.kind(x.dtype) == "unsigned":
+        return quotient
+    rest = elementwise(prims.rem, x, y)
+    down = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
+    return subtract(quotient, astype(down, quotient.dtype))
+
+
+def elementwise_where(condition: Any, x: Any, y: Any) -> Array:
+    """x where the condition holds, y elsewhere."""
+    (x, y), weak = promote(x, y)
+    condition = operand(condition)
+    if condition.dtype is not dtypes.bool_:
+        condition = not_equal(condition, 0)
+    shape = broadcast_shapes(condition.shape, x.shape, y.shape)
+    result = bind(prims.where, tuple([broadcast_to(a, shape) for a in (condition, x, y)]), {})
+    result.weak_type = weak and result.dtype in dtypes._WEAK_NODES.values()
+    return result
+
+
+def power(x: Any, y: Any) -> Array:
+    """x to the power y. An integer Python exponent is exact, and its derivative too; integers need it to be >= 0."""
+    if type(y) is int:
+        x = operand(x)
+        if x.dtype is dtypes.bool_:
+            x = to_dtype(x, dtypes.DEFAULT_INT)
+        return bind(prims.integer_pow, (x,), {"exponent": y})
+    (x, y), _ = promote(x, y)
+    if dtypes.is_float(x.dtype):
+        return elementwise(prims.pow, x, y)
+    return _integer_power(x, y)
+
+
+def _integer_power(x: Array, y: Array) -> Array:
+    """By squaring, over the bits of the exponent; a negative exponent gives 0."""
+    result: Array = elementwise_where(less(y, 0), scalar(0, x.dtype), scalar(1, x.dtype))
+    for bit in range(6):
+        is_set = not_equal(bitwise_and(right_shift(y, bit), 1), 0)
+        result = elementwise_where(is_set, multiply(result, x), result)
+        x = multiply(x, x)
+    return result
+
+
+def matmul(x: Any, y: Any) -> Array:
+    """The matrix product over the last two axes, broadcasting the others; 1-d arguments are vectors."""
+    (x, y), _ = promote(x, y)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(f"matmul of {described(x, y)}: scalars have no matrix product; use *; at {user_line()}")
+    inner_x, inner_y = x.shape[-1], y.shape[-2] if y.ndim > 1 else y.shape[0]
+    if inner_x != inner_y:
+        raise ValueError(
+            f"matmul of {described(x, y)}: the last axis of the first has size {inner_x}, but the "
+            f"{'last but one' if y.ndim > 1 else 'only'} axis of the second has size {inner_y}; at {user_line()}"
+        )
+    if y.ndim <= 2 or x.ndim == 1 and y.ndim == 2:
+        axis = 0 if y.ndim == 1 else y.ndim - 2
+        return bind(prims.dot_general, (x, y), {"contract": ((x.ndim - 1,), (axis,)), "batch_axes": ((), ())})
+    if x.ndim == 1:
+        result = bind(prims.dot_general, (x, y), {"contract": ((0,), (y.ndim - 2,)), "batch_axes": ((), ())})
+        return result
+    batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x, y = broadcast_to(x, (*batch, *x.shape[-2:])), broadcast_to(y, (*batch, *y.shape[-2:]))
+    axes = tuple(range(len(batch)))
+    params = {"contract": ((x.ndim - 1,), (y.ndim - 2,)), "batch_axes": (axes, axes)}
+    return bind(prims.dot_general, (x, y), params)
+
+
+def described(*xs: Array) -> str:
+    """`float32[3] and float32[4]`."""
+    return " and ".join(dtypes.describe(x.dtype, x.shape) for x in xs)
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder,
+    "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
+    "rshift": right_shift,
+}  # fmt: skip
+_COMPARISONS = {"eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal}
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
+
+
+def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def apply(self: Array, other: Any) -> Any:
+        return function(self, other) if _is_operand(other) else NotImplemented
+
+    return apply
+
+
+def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def apply(self: Array, other: Any) -> Any:
+        return function(other, self) if _is_operand(other) else NotImplemented
+
+    return apply
+
+
+install(
+    {f"__{name}__": _operator(function) for name, function in {**_OPERATORS, **_COMPARISONS}.items()}
+    | {f"__r{name}__": _swapped(function) for name, function in _OPERATORS.items()}
+    | {"__neg__": negative, "__abs__": absolute, "__invert__": invert, "__pos__": lambda self: self, "astype": astype}
+    | {"__array_priority__": 100, "__array_ufunc__": None}  # type: ignore[dict-item]
+)
+
+
+def stack_shapes(xs: Sequence[Array]) -> list[tuple[Any, ...]]:
+    """The arrays' shapes."""
+    return [x.shape for x in xs]

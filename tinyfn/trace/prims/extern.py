@@ -1,0 +1,64 @@
+"""extern: a call of a host library's function (a sort, a decomposition, ...) as an operation of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import DType
+from ..prim import Primitive, Sample, instantiate_batch
+from ..uop import UOp
+
+
+class HostFunction(NamedTuple):
+    """A pure function of NumPy arrays: `call(*arrays) -> array`, and `result(*arguments) -> (dtype, shape)`.
+
+    With `batches` it also accepts leading batch axes that all its arguments have in common."""
+
+    name: str
+    call: Callable[..., Any]
+    result: Callable[..., tuple[DType, tuple[Any, ...]]]
+    batches: bool = True
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Extern(Primitive):
+    """The result of a HostFunction on the arguments; it has no derivative of its own."""
+
+    family = "extern"
+    params = ("function",)
+
+    def out(self, *args: Any, function: HostFunction) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+        return function.result(*args)
+
+    def reference(self, *args: Any, function: HostFunction) -> Any:
+        return np.asarray(function.call(*[np.asarray(a) for a in args]))
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, function: HostFunction) -> UOp | None:
+        raise TypeError(f"{function.name} has no derivative; give it one with custom_jvp, or use stop_gradient on its arguments")
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, function: HostFunction) -> UOp:  # type: ignore[override]
+        if function.batches:
+            return self.node(*instantiate_batch(size, args, batched), function=function)
+        return super().batch(size, args, batched, function=function)
+
+    def samples(self) -> Iterator[Sample]:
+        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS, dtypes.bool_):
+            x = np.array([[3, 1, 2], [0, 1, 0]]).astype(dtype)
+            yield Sample((x,), {"function": ARGSORT}, differentiable=False)
+        yield Sample((np.array([np.nan, 1.0, -np.inf], np.float32),), {"function": ARGSORT}, differentiable=False)
+
+
+def _argsort(x: np.ndarray) -> np.ndarray:
+    return np.argsort(x, axis=-1, kind="stable").astype(np.int32)
+
+
+# The order of the elements along the last axis, equal ones staying in their order, NaNs last.
+ARGSORT = HostFunction("argsort", _argsort, lambda x: (dtypes.int32, x.shape))
+
+extern = Extern()

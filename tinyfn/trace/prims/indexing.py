@@ -1,0 +1,289 @@
+"""gather and scatter: reading and writing windows of an array at positions that are themselves data.
+
+Both have leading `batch_dims` axes in common between operand, indices and updates. The last axis of the indices lists
+one position for each of the operand's `axes`; the other axes of the indices enumerate windows. A window extends over
+all axes of the operand that are not batch axes, by `sizes`:
+
+    operand  batch + axes of the operand (window `sizes` fit within)
+    indices  batch + windows + (len(axes),)
+    result of gather, updates of scatter:   batch + windows + sizes
+
+The transpose of gather is scatter-add, that of scatter-add in its updates is gather, and mapping either over a batch
+gives one of the same kind: so these two close the set. A window that is not within the operand is moved within it in mode
+"clip"; in mode "fill" gather reads zeros for all of it and scatter drops it. Windows are written in order, the last wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import DType
+from ..prim import Primitive, Sample, add_tangents, broadcast_to_batch, full, full_like, instantiate, spell, zeros_like
+from ..uop import UOp
+from .elementwise import convert, eq, ge, mul, where
+from .movement import iota, reshape, transpose
+
+MODES = ("clip", "fill")
+
+
+class _Windows(Primitive):
+    """What gather and scatter share: checking the parameters and finding each element of each window."""
+
+    family = "indexing"
+
+    def _check(self, operand: Any, indices: Any, axes: tuple[int, ...], sizes: tuple[Any, ...], batch_dims: int, mode: str) -> None:
+        attempt = f"{self.name} of {spell([operand, indices])} at axes {axes} with window {sizes}"
+        if dtypes.kind(indices.dtype) not in ("signed", "unsigned"):
+            raise TypeError(f"{attempt}: indices must be integers")
+        if mode not in MODES:
+            raise ValueError(f"{attempt}: mode must be one of {MODES}, not {mode!r}")
+        if indices.ndim < batch_dims + 1 or indices.shape[-1] != len(axes):
+            raise ValueError(f"{attempt}: the last axis of the indices must have size {len(axes)}")
+        if operand.shape[:batch_dims] != indices.shape[:batch_dims]:
+            raise ValueError(f"{attempt}: the first {batch_dims} axes are batch axes and must have equal sizes")
+        if len(sizes) != operand.ndim - batch_dims or any(axis < batch_dims for axis in axes):
+            raise ValueError(f"{attempt}: the window needs one size for each axis that is not one of {batch_dims} batch axes")
+        if not all(0 <= s and s <= n for s, n in zip(sizes, operand.shape[batch_dims:], strict=True)):
+            raise ValueError(f"{attempt}: the window does not fit into the operand")
+
+    def _elements(self, shape: tuple[int, ...], indices: Any, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
+        """The flat positions in an operand of this shape of the windows' elements, and which windows are within it."""
+        batch, windows = indices.shape[:batch_dims], indices.shape[batch_dims:-1]
+        starts = np.zeros((*batch, *windows, len(sizes)), np.int64)
+        # uint64 positions beyond int64 are out of bounds all the same.
+        signed = np.minimum(indices, np.asarray(2**62).astype(indices.dtype)) if indices.dtype == np.uint64 else indices
+        for i, axis in enumerate(axes):
+            starts[..., axis - batch_dims] = signed[..., i].astype(np.int64)
+        room = np.array([n - s for n, s in zip(shape[batch_dims:], sizes, strict=True)], np.int64)
+        inside = ((starts >= 0) & (starts <= room)).all(-1)
+        starts = np.clip(starts, 0, room)
+        strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+        flat = np.zeros((*batch, *windows, *[1] * len(sizes)), np.int64)
+        for i, n in enumerate(batch):
+            along = [1] * flat.ndim
+            along[i] = n
+            flat = flat + np.arange(n).reshape(along) * strides[i]
+        for i, size in enumerate(sizes):
+            along = [1] * flat.ndim
+            along[len(batch) + len(windows) + i] = size
+            offset = starts[..., i].reshape((*batch, *windows, *[1] * len(sizes))) + np.arange(size).reshape(along)
+            flat = flat + offset * strides[batch_dims + i]
+        full_shape = (*batch, *windows, *sizes)
+        mask = inside.reshape((*batch, *windows, *[1] * len(sizes)))
+        return np.broadcast_to(flat, full_shape), np.broadcast_to(mask, full_shape)
+
+
+class Gather(_Windows):
+    """The windows of the operand at the indices' positions; see the module's docstring."""
+
+    params = ("axes", "sizes", "batch_dims", "mode")
+
+    def out(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:  # type: ignore[override]
+        self._check(operand, indices, axes, sizes, batch_dims, mode)
+        return operand.dtype, (*indices.shape[:-1], *sizes)
+
+    def reference(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
+        operand, indices = np.asarray(operand), np.asarray(indices)
+        if len(axes) == 1 and batch_dims == 0 and sizes[axes[0]] == 1 and sizes[: axes[0]] == operand.shape[: axes[0]] == ():
+            if sizes[1:] == operand.shape[1:] and operand.shape[0] > 0:
+                return self._take_rows(operand, indices[..., 0], mode)
+        flat, inside = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
+        if operand.size == 0:
+            return np.zeros(flat.shape, operand.dtype)
+        values = operand.reshape(-1)[flat]
+        return values if mode == "clip" else np.where(inside, values, np.zeros((), operand.dtype))
+
+    def _take_rows(self, operand: Any, rows: Any, mode: str) -> Any:
+        """Whole rows, as an embedding reads them, without computing the position of each element."""
+        values = np.take(operand, rows, axis=0, mode="clip")[(slice(None),) * rows.ndim + (None,)]
+        inside = (rows >= 0) & (rows < operand.shape[0])
+        if mode == "clip" or inside.all():
+            return values
+        return np.where(inside.reshape((*rows.shape, *[1] * operand.ndim)), values, np.zeros((), operand.dtype))
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
+        return None if tangents[0] is None else gather(tangents[0], args[1], **params)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+        operand, indices = args
+        return [scatter(zeros_like(operand), indices, ct, kind="add", **params), None]
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> UOp:  # type: ignore[override]
+        operand, indices = args
+        if batched[0] and batched[1]:
+            axes = tuple([axis + 1 for axis in axes])
+            return gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims + 1, mode=mode)
+        if batched[0]:
+            # The batch axis becomes one more axis of the window, after the axes that operand and indices share.
+            operand = transpose(operand, permutation=_move(0, batch_dims, operand.ndim))
+            axes, sizes = tuple([axis + 1 for axis in axes]), (size, *sizes)
+            result = gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims, mode=mode)
+            return transpose(result, permutation=_move(indices.ndim - 1, 0, result.ndim))
+        # The batch axis becomes one more axis that enumerates windows.
+        indices = transpose(indices, permutation=_move(0, batch_dims, indices.ndim))
+        result = gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims, mode=mode)
+        return transpose(result, permutation=_move(batch_dims, 0, result.ndim))
+
+    def samples(self) -> Iterator[Sample]:
+        for shape, index, params in _cases():
+            for mode in MODES:
+                yield Sample((_numbers(shape, np.float32), index), {**params, "mode": mode})
+        shape, index, params = next(iter(_cases()))
+        for dtype in dtypes.ALL:
+            yield Sample((_numbers(shape, dtype), index), {**params, "mode": "clip"})
+        for dtype in dtypes.INTEGERS:
+            yield Sample((_numbers(shape, np.float32), np.abs(index).astype(dtype)), {**params, "mode": "fill"})
+
+
+_NEUTRAL = {"set": None, "add": 0, "mul": 1, "min": None, "max": None}
+
+
+class Scatter(_Windows):
+    """The operand with windows set to the updates, or combined with them ("add", "mul", "min", "max"), in order."""
+
+    params = ("axes", "sizes", "batch_dims", "mode", "kind")
+
+    def out(self, operand: Any, indices: Any, updates: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> Any:  # type: ignore[override]
+        self._check(operand, indices, axes, sizes, batch_dims, mode)
+        if kind not in _NEUTRAL:
+            raise ValueError(f"scatter of kind {kind!r}: choose one of {tuple(_NEUTRAL)}")
+        if updates.dtype is not operand.dtype or updates.shape != (*indices.shape[:-1], *sizes):
+            needed = dtypes.describe(operand.dtype, (*indices.shape[:-1], *sizes))
+            raise TypeError(f"scatter into {spell([operand, indices])} needs updates {needed}, not {spell([updates])}")
+        return operand.dtype, operand.shape
+
+    def reference(self, operand: Any, indices: Any, updates: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> Any:
+        operand, indices, updates = np.asarray(operand), np.asarray(indices), np.asarray(updates)
+        flat, inside = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
+        values = updates.reshape(-1)
+        positions = flat.reshape(-1)
+        if mode == "fill":
+            keep = inside.reshape(-1)
+            positions, values = positions[keep], values[keep]
+        if operand.size == 0 or positions.size == 0:
+            return operand.copy()
+        dtype = operand.dtype
+        # Half precision sums are accumulated in float32; ml_dtypes' types lack some of the in-place ufuncs as well.
+        wide = dtypes.accumulator(dtype) if dtypes.is_float(dtype) else dtype
+        result = np.array(operand, wide).reshape(-1)
+        if kind == "set":
+            result[positions] = values
+        else:
+            ufunc = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[kind]
+            ufunc.at(result, positions, values.astype(wide))
+        return result.reshape(operand.shape).astype(dtype)
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
+        operand, indices, updates = args
+        t_operand, _, t_updates = tangents
+        kind = params["kind"]
+        if kind == "add":
+            return scatter(instantiate(t_operand, operand), indices, instantiate(t_updates, updates), **params)
+        where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
+        keeps, wins = self._shares(out, args, **params)
+        terms: list[UOp | None] = []
+        if t_operand is not None:
+            terms.append(mul(t_operand, keeps))
+        if t_updates is not None:
+            terms.append(scatter(zeros_like(operand), indices, mul(t_updates, wins), kind="add", **where_at))
+        return add_tangents(terms)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+        operand, indices, updates = args
+        where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
+        at_updates = {**where_at, "mode": "fill"} if params["mode"] == "fill" else where_at
+        if params["kind"] == "add":
+            return [ct, None, gather(ct, indices, **at_updates) if needs[2] else None]
+        keeps, wins = self._shares(out, args, **params)
+        return [
+            mul(ct, keeps) if needs[0] else None,
+            None,
+            mul(gather(ct, indices, **at_updates), wins) if needs[2] else None,
+        ]
+
+    def _shares(self, out: UOp, args: Sequence[UOp], *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> tuple[UOp, UOp]:
+        """The derivatives of each element of the result in the operand's element there, and in each update."""
+        operand, indices, updates = args
+        at = {"axes": axes, "sizes": sizes, "batch_dims": batch_dims, "mode": mode}
+        if kind == "set":
+            # Number the update elements from 1; the number that is left in the result is that of the one that won.
+            count = prod(updates.shape)
+            numbers = reshape(iota(dtype=dtypes.int32, shape=(count,), axis=0), shape=updates.shape) if count else full(0, dtypes.int32, updates.shape)
+            numbers = numbers + full_like(numbers, 1)
+            winner = scatter(full(0, dtypes.int32, operand.shape), indices, numbers, kind="set", **at)
+            keeps = convert(eq(winner, zeros_like(winner)), dtype=operand.dtype)
+            wins = convert(eq(gather(winner, indices, **at), numbers), dtype=operand.dtype)
+            return keeps, wins
+        if kind == "mul":
+            # The product of all others: of the factors that are not zero, over mine; zero if another factor is zero.
+            one_operand, one_updates = full_like(operand, 1), full_like(updates, 1)
+            zero_operand, zero_updates = eq(operand, zeros_like(operand)), eq(updates, zeros_like(updates))
+            mine_operand = where(zero_operand, one_operand, operand)
+            mine_updates = where(zero_updates, one_updates, updates)
+            product = scatter(mine_operand, indices, mine_updates, kind="mul", **at)
+            zeros = scatter(_count(zero_operand), indices, _count(zero_updates), kind="add", **at)
+            keeps = where(eq(zeros, _count(zero_operand)), product / mine_operand, zeros_like(operand))
+            zeros_at, product_at = gather(zeros, indices, **at), gather(product, indices, **at)
+            wins = where(eq(zeros_at, _count(zero_updates)), product_at / mine_updates, zeros_like(updates))
+            return keeps, wins
+        # min and max: those equal to the result share the derivative equally.
+        ties_operand = convert(eq(operand, out), dtype=operand.dtype)
+        ties_updates = convert(eq(updates, gather(out, indices, **at)), dtype=operand.dtype)
+        count_ties = scatter(ties_operand, indices, ties_updates, kind="add", **at)
+        count_ties = where(ge(count_ties, full_like(count_ties, 1)), count_ties, full_like(count_ties, 1))
+        return ties_operand / count_ties, ties_updates / gather(count_ties, indices, **{**at, "mode": "clip"})
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> UOp:  # type: ignore[override]
+        operand, indices, updates = (
+            a if is_batched else broadcast_to_batch(a, size) for a, is_batched in zip(args, batched, strict=True)
+        )
+        axes = tuple([axis + 1 for axis in axes])
+        return scatter(operand, indices, updates, axes=axes, sizes=sizes, batch_dims=batch_dims + 1, mode=mode, kind=kind)
+
+    def samples(self) -> Iterator[Sample]:
+        for shape, index, params in _cases():
+            updates = 0.3 + _numbers((*index.shape[:-1], *params["sizes"]), np.float32)
+            for kind in _NEUTRAL:
+                for mode in MODES:
+                    yield Sample((_numbers(shape, np.float32) + 1, index, updates), {**params, "mode": mode, "kind": kind})
+        shape, index, params = next(iter(_cases()))
+        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS):
+            for kind in _NEUTRAL:
+                updates = _numbers((*index.shape[:-1], *params["sizes"]), dtype)
+                yield Sample((_numbers(shape, dtype), index, updates), {**params, "mode": "fill", "kind": kind}, False)
+
+
+def _count(condition: UOp) -> UOp:
+    return convert(condition, dtype=dtypes.int32)
+
+
+def _numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return (np.arange(prod(shape)) % 50).reshape(shape).astype(dtype)
+
+
+def _cases() -> Iterator[tuple[tuple[int, ...], np.ndarray, dict[str, Any]]]:
+    def integers(*values: Any) -> np.ndarray:
+        return np.array(*values, dtype=np.int32)
+
+    yield (5, 3), integers([[0], [4], [-1], [2], [5]]), {"axes": (0,), "sizes": (1, 3), "batch_dims": 0}
+    yield (4, 5), integers([[0, 1], [3, 4], [2, 2], [0, 1]]), {"axes": (0, 1), "sizes": (2, 2), "batch_dims": 0}
+    yield (4, 5), integers([1, 2]), {"axes": (1, 0), "sizes": (1, 2), "batch_dims": 0}
+    yield (2, 4, 3), integers([[[0], [3]], [[1], [1]]]), {"axes": (1,), "sizes": (1, 3), "batch_dims": 1}
+    yield (2, 4), integers([[[[0]], [[3]], [[9]]], [[[2]], [[2]], [[1]]]]), {"axes": (1,), "sizes": (1,), "batch_dims": 1}
+    yield (3, 2), np.zeros((0, 1), np.int32), {"axes": (0,), "sizes": (1, 2), "batch_dims": 0}
+    yield (3,), np.zeros((2, 0), np.int32), {"axes": (), "sizes": (3,), "batch_dims": 0}
+    yield (0, 2), integers([[0]]), {"axes": (0,), "sizes": (0, 2), "batch_dims": 0}
+
+
+def _move(source: int, target: int, ndim: int) -> tuple[int, ...]:
+    order = [axis for axis in range(ndim) if axis != source]
+    order.insert(target, source)
+    return tuple(order)
+
+
+gather, scatter = Gather(), Scatter()

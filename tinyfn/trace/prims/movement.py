@@ -1,0 +1,319 @@
+"""Primitives that move elements without computing on them; each is linear, and the transpose of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import DType
+from ..prim import Linear, Primitive, Sample, broadcast_to_batch, full, instantiate_batch, spell, zeros_like
+from ..uop import UOp
+from .elementwise import where
+from .reduction import reduce_sum
+
+
+class Movement(Linear):
+    """One array in, the same elements out in other places."""
+
+    family = "movement"
+    cases: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = ()
+
+    def samples(self) -> Iterator[Sample]:
+        for shape, params in self.cases:
+            yield Sample((np.arange(prod(shape), dtype=np.float32).reshape(shape),), params)
+        shape, params = self.cases[0]
+        for dtype in dtypes.ALL:
+            yield Sample((np.arange(prod(shape)).reshape(shape).astype(dtype),), params)
+
+
+class Reshape(Movement):
+    """The same elements in row-major order, in another shape of the same size."""
+
+    params = ("shape",)
+    cases = (((2, 6), {"shape": (3, 4)}), ((), {"shape": (1, 1)}), ((0, 3), {"shape": (0,)}), ((4,), {"shape": (4,)}))
+
+    def out(self, x: Any, *, shape: tuple[Any, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+        if _size(shape) != _size(x.shape):
+            raise ValueError(f"can't reshape {spell([x])} into {_shape(shape)}: {_size(x.shape)} elements are not {_size(shape)}")
+        return x.dtype, shape
+
+    def reference(self, x: Any, *, shape: tuple[int, ...]) -> Any:
+        return np.reshape(x, shape)
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...]) -> UOp:  # type: ignore[override]
+        return reshape(ct, shape=args[0].shape)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...]) -> UOp:  # type: ignore[override]
+        return reshape(args[0], shape=(size, *shape))
+
+
+class Transpose(Movement):
+    """Axis i of the result is axis permutation[i] of the argument."""
+
+    params = ("permutation",)
+    cases = (
+        ((2, 3, 4), {"permutation": (2, 0, 1)}),
+        ((), {"permutation": ()}),
+        ((3, 0), {"permutation": (1, 0)}),
+        ((3,), {"permutation": (0,)}),
+    )
+
+    def out(self, x: Any, *, permutation: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+        if sorted(permutation) != list(range(x.ndim)):
+            raise ValueError(f"can't transpose {spell([x])} by {permutation}: it is not a permutation of its {x.ndim} axes")
+        return x.dtype, tuple([x.shape[axis] for axis in permutation])
+
+    def reference(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
+        return np.transpose(x, permutation)
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, permutation: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return transpose(ct, permutation=_inverse(permutation))
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, permutation: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return transpose(args[0], permutation=(0, *[axis + 1 for axis in permutation]))
+
+
+class Broadcast(Movement):
+    """Axis i of the argument becomes axis axes[i] of the result, repeated if its size is 1; other axes are new."""
+
+    params = ("shape", "axes")
+    cases = (
+        ((3,), {"shape": (2, 3), "axes": (1,)}),
+        ((), {"shape": (2, 2), "axes": ()}),
+        ((2, 1), {"shape": (2, 4, 3), "axes": (0, 2)}),
+        ((1,), {"shape": (0,), "axes": (0,)}),
+        ((2,), {"shape": (2,), "axes": (0,)}),
+        ((3,), {"shape": (0, 3), "axes": (1,)}),
+    )
+
+    def out(self, x: Any, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+        fits = len(axes) == x.ndim and all(a < b for a, b in zip(axes, axes[1:], strict=False))
+        if not fits or any(axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)):
+            raise ValueError(f"can't broadcast {spell([x])} into shape {_shape(shape)} along axes {axes}")
+        return x.dtype, shape
+
+    def reference(self, x: Any, *, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        strides = [0] * len(shape)
+        for n, stride, axis in zip(x.shape, x.strides, axes, strict=True):
+            strides[axis] = 0 if n == 1 else stride
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        x = args[0]
+        kept = [axis for axis, n in zip(axes, x.shape, strict=True) if n is shape[axis] or n == shape[axis]]
+        summed = reduce_sum(ct, axes=tuple([axis for axis in range(len(shape)) if axis not in kept]))
+        return reshape(summed, shape=x.shape) if summed.shape != x.shape else summed
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return broadcast(args[0], shape=(size, *shape), axes=(0, *[axis + 1 for axis in axes]))
+
+
+class Pad(Primitive):
+    """x with `value` before it (low), after it (high) and between its elements (interior), per axis."""
+
+    family = "movement"
+    params = ("low", "high", "interior")
+
+    def out(self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> Any:  # type: ignore[override]
+        if value.dtype is not x.dtype or value.shape != ():
+            raise TypeError(f"pad needs an array and a scalar of its dtype, not {spell([x, value])}")
+        if not len(low) == len(high) == len(interior) == x.ndim or any(n < 0 for n in (*low, *high, *interior)):
+            raise ValueError(f"pad of {spell([x])} by {low}, {high}, {interior}: each needs {x.ndim} numbers that are >= 0")
+        shape = [
+            before + after + n + (n - 1) * between if not isinstance(n, int) or n > 0 else before + after
+            for n, before, after, between in zip(x.shape, low, high, interior, strict=True)
+        ]
+        return x.dtype, tuple(shape)
+
+    def reference(self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        _, shape = self.out(x, np.asarray(value), low=low, high=high, interior=interior)
+        result = np.full(shape, value, x.dtype)
+        where_x = [
+            np.s_[before : before + n + max(n - 1, 0) * between : between + 1]
+            for n, before, between in zip(x.shape, low, interior, strict=True)
+        ]
+        result[tuple(where_x)] = x
+        return result
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
+        return pad(*[zeros_like(a) if t is None else t for a, t in zip(args, tangents, strict=True)], **params)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+        low, interior = params["low"], params["interior"]
+        x = args[0]
+        # One past the last element that came from x, so that the step takes each of them.
+        limit = tuple([a + (n - 1) * (s + 1) + 1 if n != 0 else a for n, a, s in zip(x.shape, low, interior, strict=True)])
+        inner = slice_(ct, start=low, limit=limit, step=tuple([s + 1 for s in interior]))
+        every = tuple(range(ct.ndim))
+        return [inner if needs[0] else None, reduce_sum(ct, axes=every) - reduce_sum(inner, axes=every) if needs[1] else None]
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
+        x, value = args
+        params = {name: (0, *amounts) for name, amounts in params.items()}
+        if not batched[1]:
+            return pad(x, value, **params)
+        x = x if batched[0] else broadcast_to_batch(x, size)
+        inner = pad(full(True, dtypes.bool_, x.shape), full(False, dtypes.bool_, ()), **params)
+        padded = pad(x, full(0, x.dtype, ()), **params)
+        return where(inner, padded, broadcast(value, shape=padded.shape, axes=(0,)))
+
+    def samples(self) -> Iterator[Sample]:
+        cases = (
+            ((2, 3), {"low": (1, 0), "high": (0, 2), "interior": (0, 0)}),
+            ((3,), {"low": (1,), "high": (2,), "interior": (2,)}),
+            ((), {"low": (), "high": (), "interior": ()}),
+            ((0,), {"low": (2,), "high": (1,), "interior": (3,)}),
+            ((1, 2), {"low": (0, 0), "high": (0, 0), "interior": (1, 1)}),
+        )
+        for shape, params in cases:
+            yield Sample((np.arange(prod(shape), dtype=np.float32).reshape(shape), np.float32(0.5).reshape(())), params)
+        for dtype in dtypes.ALL:
+            yield Sample((np.ones((2, 3), dtype), np.zeros((), dtype)), cases[0][1])
+
+
+class Slice(Movement):
+    """The elements from start up to, not including, limit, every step-th, per axis; 0 <= start <= limit <= size."""
+
+    params = ("start", "limit", "step")
+    cases = (
+        ((4, 5), {"start": (1, 0), "limit": (3, 5), "step": (1, 2)}),
+        ((), {"start": (), "limit": (), "step": ()}),
+        ((6,), {"start": (1,), "limit": (6,), "step": (3,)}),
+        ((3,), {"start": (2,), "limit": (2,), "step": (1,)}),
+        ((0,), {"start": (0,), "limit": (0,), "step": (1,)}),
+    )
+
+    def out(self, x: Any, *, start: tuple[int, ...], limit: tuple[Any, ...], step: tuple[int, ...]) -> Any:  # type: ignore[override]
+        if not len(start) == len(limit) == len(step) == x.ndim or any(s < 1 for s in step):
+            raise ValueError(f"slice of {spell([x])} by {start}, {limit}, {step}: each needs {x.ndim} numbers, and steps are >= 1")
+        if not all(0 <= a <= b and b <= n for n, a, b in zip(x.shape, start, limit, strict=True)):
+            raise ValueError(f"slice of {spell([x])} from {start} to {limit} is not within the array")
+        return x.dtype, tuple([(b - a + s - 1) // s for a, b, s in zip(start, limit, step, strict=True)])
+
+    def reference(self, x: Any, *, start: tuple[int, ...], limit: tuple[int, ...], step: tuple[int, ...]) -> Any:
+        return x[tuple([slice(*bounds) for bounds in zip(start, limit, step, strict=True)])]
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, start: Any, limit: Any, step: Any) -> UOp:  # type: ignore[override]
+        used = [a + (n - 1) * s + 1 if n != 0 else a for a, n, s in zip(start, ct.shape, step, strict=True)]
+        high = tuple([n - u for n, u in zip(args[0].shape, used, strict=True)])
+        return pad(ct, full(0, ct.dtype, ()), low=start, high=high, interior=tuple([s - 1 for s in step]))
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, start: Any, limit: Any, step: Any) -> UOp:  # type: ignore[override]
+        return slice_(args[0], start=(0, *start), limit=(size, *limit), step=(1, *step))
+
+
+class Flip(Movement):
+    """The elements in reverse order along `axes`."""
+
+    params = ("axes",)
+    cases = (((2, 3), {"axes": (1,)}), ((2, 3), {"axes": (0, 1)}), ((), {"axes": ()}), ((0,), {"axes": (0,)}))
+
+    def out(self, x: Any, *, axes: tuple[int, ...]) -> Any:  # type: ignore[override]
+        if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
+            raise ValueError(f"can't flip {spell([x])} along axes {axes}")
+        return x.dtype, x.shape
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.flip(x, axes)
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return flip(ct, axes=axes)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return flip(args[0], axes=tuple([axis + 1 for axis in axes]))
+
+
+class Concatenate(Linear):
+    """The arguments one after another along `axis`."""
+
+    family = "movement"
+    params = ("axis",)
+
+    def out(self, *args: Any, axis: int) -> Any:  # type: ignore[override]
+        first = args[0]
+        others = [a.shape[:axis] + a.shape[axis + 1 :] for a in args]
+        if any(a.dtype is not first.dtype or a.ndim != first.ndim for a in args) or not 0 <= axis < first.ndim:
+            raise TypeError(f"can't concatenate {spell(args)} along axis {axis}: they need one dtype and number of axes")
+        if any(other != others[0] for other in others):
+            raise ValueError(f"can't concatenate {spell(args)} along axis {axis}: their other axes differ")
+        total = sum([a.shape[axis] for a in args])
+        return first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])
+
+    def reference(self, *args: Any, axis: int) -> Any:
+        return np.concatenate(args, axis)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axis: int) -> list[UOp | None]:  # type: ignore[override]
+        pieces: list[UOp | None] = []
+        begin = 0
+        for arg, need in zip(args, needs, strict=True):
+            end = begin + arg.shape[axis]
+            start = (*(0,) * axis, begin, *(0,) * (ct.ndim - axis - 1))
+            limit = (*ct.shape[:axis], end, *ct.shape[axis + 1 :])
+            pieces.append(slice_(ct, start=start, limit=limit, step=(1,) * ct.ndim) if need else None)
+            begin = end
+        return pieces
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int) -> UOp:  # type: ignore[override]
+        return concatenate(*instantiate_batch(size, args, batched), axis=axis + 1)
+
+    def samples(self) -> Iterator[Sample]:
+        a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 2), np.float32)
+        yield Sample((a, b), {"axis": 1})
+        yield Sample((a,), {"axis": 0})
+        yield Sample((a, np.zeros((0, 3), np.float32), a), {"axis": 0})
+        for dtype in dtypes.ALL:
+            yield Sample((a.astype(dtype), b.astype(dtype)), {"axis": 1})
+
+
+class Iota(Primitive):
+    """Along `axis` the numbers 0, 1, 2, ..., the same along the other axes."""
+
+    family = "movement"
+    params = ("dtype", "shape", "axis")
+
+    def out(self, *, dtype: DType, shape: tuple[Any, ...], axis: int) -> Any:  # type: ignore[override]
+        if not 0 <= axis < len(shape):
+            raise ValueError(f"iota along axis {axis} of shape {_shape(shape)}: there is no such axis")
+        if dtypes.kind(dtype) not in ("unsigned", "signed", "float"):
+            raise TypeError(f"iota of {dtype.name}: choose an integer or a float dtype")
+        return dtype, shape
+
+    def reference(self, *, dtype: DType, shape: tuple[int, ...], axis: int) -> Any:
+        numbers = np.arange(shape[axis]).astype(dtype)
+        return np.broadcast_to(numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
+        raise AssertionError("an op without arguments is never batched")
+
+    def samples(self) -> Iterator[Sample]:
+        for dtype in (dtypes.int32, dtypes.float32, dtypes.uint8, dtypes.bfloat16):
+            yield Sample((), {"dtype": dtype, "shape": (2, 3), "axis": 1}, differentiable=False)
+        yield Sample((), {"dtype": dtypes.int32, "shape": (0,), "axis": 0}, differentiable=False)
+
+
+def _size(shape: tuple[Any, ...]) -> Any:
+    size: Any = 1
+    for n in shape:
+        size = size * n
+    return size
+
+
+def _shape(shape: tuple[Any, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
+    inverse = [0] * len(permutation)
+    for i, axis in enumerate(permutation):
+        inverse[axis] = i
+    return tuple(inverse)
+
+
+reshape, transpose, broadcast, pad, flip = Reshape(), Transpose(), Broadcast(), Pad(), Flip()
+slice_, concatenate, iota = Slice(), Concatenate(), Iota()

@@ -1,0 +1,52 @@
+"""Random bits: the counter-based generator threefry2x32, the same on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..prim import Primitive, Sample, instantiate_batch, spell
+from ..uop import UOp
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+
+
+class Threefry2x32(Primitive):
+    """The two output words for each counter (count0, count1) under each key (key0, key1), along a new last axis.
+
+    Threefry with 20 rounds on two 32-bit words: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
+    1, 2, 3" (SC 2011)."""
+
+    family = "random"
+
+    def out(self, *args: Any) -> Any:
+        if len(args) != 4 or any(a.dtype is not dtypes.uint32 or a.shape != args[0].shape for a in args):
+            raise TypeError(f"threefry2x32 needs four uint32 arrays of one shape, not {spell(args)}")
+        return dtypes.uint32, (*args[0].shape, 2)
+
+    def reference(self, key0: Any, key1: Any, count0: Any, count1: Any) -> Any:
+        keys = (key0, key1, key0 ^ key1 ^ _PARITY)
+        x0, x1 = count0 + keys[0], count1 + keys[1]
+        for block in range(5):
+            for rotation in _ROTATIONS[block % 2]:
+                x0 = x0 + x1
+                x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
+                x1 = x1 ^ x0
+            x0 = x0 + keys[(block + 1) % 3]
+            x1 = x1 + keys[(block + 2) % 3] + np.uint32(block + 1)
+        return np.stack([x0, x1], -1)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool]) -> UOp:
+        return self.node(*instantiate_batch(size, args, batched))
+
+    def samples(self) -> Iterator[Sample]:
+        for shape in ((), (3,), (2, 3), (0,)):
+            words = np.random.default_rng(0).integers(0, 2**32, (4, *shape), dtype=np.uint32)
+            yield Sample(tuple(words), differentiable=False)
+
+
+threefry2x32 = Threefry2x32()

@@ -1,0 +1,202 @@
+"""Reductions over axes, arg-reductions and cumulative sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import DType
+from ..prim import _BITS, REGISTRY, Linear, Primitive, Reduction, Sample, _distinct, full_like, spell
+from ..uop import UOp
+from .elementwise import convert, eq, max
+
+
+def _wide(x: Any, reduce: Any, axes: tuple[int, ...]) -> Any:
+    """A NumPy reduction carried out in the accumulator's type and rounded once."""
+    x = np.asarray(x)
+    return np.asarray(reduce(x, axis=axes, dtype=dtypes.accumulator(x.dtype))).astype(x.dtype)
+
+
+def spread(y: UOp, axes: tuple[int, ...], shape: tuple[Any, ...]) -> UOp:
+    """A reduction's result repeated over the axes that were reduced."""
+    kept = tuple([axis for axis in range(len(shape)) if axis not in axes])
+    return REGISTRY["broadcast"].node(y, shape=shape, axes=kept)
+
+
+class ReduceSum(Reduction, Linear):
+    """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0."""
+
+    ulp = 4
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return _wide(x, np.sum, axes)
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+        return spread(ct, axes, args[0].shape)
+
+
+class ReduceProd(Reduction):
+    """The product over axes. The product of nothing is 1."""
+
+    ulp = 8
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return _wide(x, np.prod, axes)
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]) -> UOp | None:
+        """The derivative of a product tree over halves, which holds where elements are zero (out / x would not)."""
+        x, t = args[0], tangents[0]
+        assert t is not None
+        prims = REGISTRY
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        count = prod([x.shape[axis] for axis in axes])
+        flat = (count, *[x.shape[axis] for axis in kept])
+        x, t = (
+            prims["reshape"].node(prims["transpose"].node(v, permutation=(*axes, *kept)), shape=flat) for v in (x, t)
+        )
+        if count == 0:
+            return None
+
+        def rows(v: UOp, begin: int, end: int) -> UOp:
+            start, limit = (begin, *(0,) * len(kept)), (end, *flat[1:])
+            return prims["slice"].node(v, start=start, limit=limit, step=(1,) * len(flat))
+
+        while count > 1:
+            half = count // 2
+            (x1, x2), (t1, t2) = (
+                (rows(v, 0, half), rows(v, half, 2 * half)) for v in (x, t)
+            )
+            product, tangent = x1 * x2, x1 * t2 + t1 * x2
+            if count % 2:
+                product = prims["concatenate"].node(product, rows(x, count - 1, count), axis=0)
+                tangent = prims["concatenate"].node(tangent, rows(t, count - 1, count), axis=0)
+            x, t, count = product, tangent, half + count % 2
+        return prims["reshape"].node(t, shape=out.shape)
+
+
+class ReduceMax(Reduction):
+    """The greatest element over axes, NaN if there is one; ties share the derivative equally."""
+
+    kinds = (*_BITS, "float")
+    needs_elements = True
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.max(x, axis=axes)
+
+    def _weights(self, out: UOp, x: UOp, axes: tuple[int, ...]) -> UOp:
+        chosen = convert(eq(x, spread(out, axes, x.shape)), dtype=x.dtype)
+        # At least one, so that a NaN, which equals nothing, gives the derivative 0 rather than 0 / 0.
+        count = reduce_sum(chosen, axes=axes)
+        return chosen / spread(max(count, full_like(count, 1)), axes, x.shape)
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]) -> UOp | None:
+        tangent = tangents[0]
+        assert tangent is not None
+        return reduce_sum(tangent * self._weights(out, args[0], axes), axes=axes)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axes: tuple[int, ...]) -> list[UOp]:  # type: ignore[override]
+        return [spread(ct, axes, args[0].shape) * self._weights(out, args[0], axes)]
+
+
+class ReduceMin(ReduceMax):
+    """The least element over axes, NaN if there is one; ties share the derivative equally."""
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.min(x, axis=axes)
+
+
+class ReduceAnd(Reduction):
+    """Whether all bools over axes hold. All of nothing hold."""
+
+    kinds = ("bool",)
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.all(x, axis=axes)
+
+
+class ReduceOr(Reduction):
+    """Whether any bool over axes holds. None of nothing holds."""
+
+    kinds = ("bool",)
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.any(x, axis=axes)
+
+
+class Argmax(Primitive):
+    """The position of the greatest element along `axis`, the first of equals, the first NaN if there is one."""
+
+    family = "reduction"
+    params = ("axis", "dtype")
+    kinds = (*_BITS, "float")
+
+    def out(self, x: Any, *, axis: int, dtype: DType) -> Any:  # type: ignore[override]
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: there is no such axis")
+        if dtypes.kind(x.dtype) not in self.kinds:
+            raise TypeError(f"{self.name} does not accept {x.dtype.name}")
+        if isinstance(x.shape[axis], int) and x.shape[axis] == 0:
+            raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: there are no elements")
+        return dtype, x.shape[:axis] + x.shape[axis + 1 :]
+
+    def reference(self, x: Any, *, axis: int, dtype: DType) -> Any:
+        return np.asarray(np.argmax(x, axis)).astype(dtype)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, dtype: DType) -> UOp:  # type: ignore[override]
+        return self.node(args[0], axis=axis + 1, dtype=dtype)
+
+    def samples(self) -> Iterator[Sample]:
+        generator = np.random.default_rng(0)
+        for dtype in dtypes.ALL:
+            if dtypes.kind(dtype) in self.kinds and dtype not in dtypes.NARROW_FLOATS:
+                yield Sample((_distinct(generator, dtype, (3, 4)),), {"axis": 1, "dtype": dtypes.int32}, False)
+        ties = np.array([[1.0, 3.0, 3.0], [np.nan, 1.0, np.nan]], np.float32)
+        yield Sample((ties,), {"axis": 1, "dtype": dtypes.int64}, False)
+        yield Sample((np.ones((1, 0), np.float32),), {"axis": 0, "dtype": dtypes.int32}, False)
+
+
+class Argmin(Argmax):
+    """The position of the least element along `axis`, the first of equals, the first NaN if there is one."""
+
+    def reference(self, x: Any, *, axis: int, dtype: DType) -> Any:
+        return np.asarray(np.argmin(x, axis)).astype(dtype)
+
+
+class Cumsum(Linear):
+    """The sums of the elements up to and including each along `axis`, from the end if `reverse`."""
+
+    family = "reduction"
+    params = ("axis", "reverse")
+    ulp = 4
+
+    def out(self, x: Any, *, axis: int, reverse: bool) -> Any:  # type: ignore[override]
+        if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in ("signed", "unsigned", "float"):
+            raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis")
+        return x.dtype, x.shape
+
+    def reference(self, x: Any, *, axis: int, reverse: bool) -> Any:
+        x = np.asarray(x)
+        forward = np.flip(x, axis) if reverse else x
+        total = np.cumsum(forward, axis, dtype=dtypes.accumulator(x.dtype)).astype(x.dtype)
+        return np.flip(total, axis) if reverse else total
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:  # type: ignore[override]
+        return cumsum(ct, axis=axis, reverse=not reverse)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, reverse: bool) -> UOp:  # type: ignore[override]
+        return cumsum(args[0], axis=axis + 1, reverse=reverse)
+
+    def samples(self) -> Iterator[Sample]:
+        generator = np.random.default_rng(0)
+        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS):
+            yield Sample((_distinct(generator, dtype, (3, 4)),), {"axis": 1, "reverse": False})
+        for shape, axis in (((3, 4), 0), ((0,), 0), ((1,), 0), ((2, 0, 3), 1)):
+            yield Sample((_distinct(generator, dtypes.float32, shape),), {"axis": axis, "reverse": True})
+
+
+reduce_sum, reduce_prod, reduce_max, reduce_min = ReduceSum(), ReduceProd(), ReduceMax(), ReduceMin()
+reduce_and, reduce_or, argmax, argmin, cumsum = ReduceAnd(), ReduceOr(), Argmax(), Argmin(), Cumsum()

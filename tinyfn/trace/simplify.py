@@ -1,0 +1,2 @@
+def simplify(graph):
+    return graph

@@ -1,0 +1,324 @@
+"""Tracing: running a Python function on stand-ins for arrays, and keeping what it does as a Graph.
+
+While a trace is active every operation goes into it, also one on known arrays alone; arrays that the function closes
+over, tracers of an enclosing trace included, become hidden inputs. A tracer that is asked for its value evaluates its
+part of the graph on the values of the inputs, where those are known (`grad` of a function that is not jitted knows them),
+and remembers what it computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from . import errors, execute, pytree
+from .array import Array, as_array, is_scalar, own, wrap
+from .graph import Graph
+from .prim import Primitive, hooks
+from .uop import INPUT, UOp, const, input_node, toposort
+
+
+class _State(threading.local):
+    trace: Trace | None = None
+
+
+_state = _State()
+_new = object.__new__
+
+
+def current_trace() -> Trace | None:
+    """The innermost active trace of this thread, if there is one."""
+    return _state.trace
+
+
+class Tracer(Array):
+    """An array of a function that is being traced."""
+
+    __slots__ = ("trace", "uop")
+    trace: Trace
+    uop: UOp
+
+    @property
+    def value(self) -> np.ndarray:
+        """The value, if it is known."""
+        return self.concrete("take its value", errors.ConcretizationError)
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The type of the elements."""
+        return self.uop.dtype
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The size along each axis."""
+        return self.uop.shape
+
+    def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
+        """The value, computed now, if the values of the inputs it depends on are known."""
+        unknown: list[UOp] = []
+        value = self.trace.value_of(self.uop, unknown)
+        if value is None:
+            raise error(self.trace.explain(self, attempt, unknown))
+        return value
+
+    def is_deleted(self) -> bool:
+        """A traced array can't have been donated."""
+        return False
+
+    def __repr__(self) -> str:
+        described = dtypes.describe(self.dtype, self.shape)
+        return f"Tracer({described} in {self.trace.transform} of {self.trace.function_name})"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> Any:
+        raise errors.ConcretizationError(f"can't pickle {self!r}; at {errors.user_line()}")
+
+
+def tracer(trace: Trace, uop: UOp, weak_type: bool = False) -> Tracer:
+    """A tracer for a node of the trace."""
+    new = _new(Tracer)
+    new.trace = trace
+    new.uop = uop
+    new.weak_type = weak_type
+    new._value = None
+    return new
+
+
+_ADVICE = {
+    "jit": "{what} is known only when the compiled function runs",
+    "vmap": "under vmap the value may differ from lane to lane",
+}
+_FIXES = {
+    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where, or list the argument in static_argnames of jit if it is a setting rather than data",
+    errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function, or compute it outside and pass it in",
+    errors.TracerIntegerConversionError: "list the argument in static_argnames of jit, so that a number is known when the function is traced",
+    errors.ConcretizationError: "return it from the function and look at it outside, or list the argument in static_argnames of jit",
+}
+
+
+class Trace:
+    """One run of a function on tracers: its inputs, the arrays it closed over, and the values computed so far."""
+
+    __slots__ = ("_memo", "captured", "closed", "function_name", "inputs", "known", "namer", "parent", "transform")
+
+    def __init__(self, transform: str, function_name: str):
+        self.transform = transform
+        self.function_name = function_name
+        self.parent = _state.trace
+        self.inputs: list[UOp] = []
+        self.known: dict[UOp, Array] = {}
+        self.captured: dict[Any, tuple[UOp, Array]] = {}
+        self.closed = False
+        self.namer: Callable[[int], str] | None = None  # the name of the i-th argument, worked out only when it is needed
+        self._memo: dict[UOp, Any] = {}
+
+    def new_input(self, dtype: dtypes.DType, shape: tuple[Any, ...], weak: bool, known: Array | None) -> Tracer:
+        """A tracer for one more argument, with its value if that is known."""
+        node = input_node(dtype, shape)
+        self.inputs.append(node)
+        if known is not None:
+            self.known[node] = known
+        return tracer(self, node, weak)
+
+    def lift(self, x: Array) -> UOp:
+        """The node of this trace for an array or a tracer, which is captured if it belongs to the outside."""
+        if isinstance(x, Tracer):
+            if x.trace is self:
+                return x.uop
+            if x.trace.closed:
+                raise errors.UnexpectedTracerError(
+                    f"at {errors.user_line()}: a traced {dtypes.describe(x.dtype, x.shape)} of {x.trace.function_name} (under "
+                    f"{x.trace.transform}) is used after that function had ended. It was kept in a global, an attribute "
+                    "or a list; return it from the function instead"
+                )
+            key: Any = x.uop
+        else:
+            key = id(x)
+        found = self.captured.get(key)
+        if found is None:
+            found = self.captured[key] = (input_node(x.dtype, x.shape, None), x)
+        return found[0]
+
+    def value_of(self, node: UOp, unknown: list[UOp]) -> np.ndarray | None:
+        """The node's value, or None and the inputs (in `unknown`) without which it can't be computed."""
+        memo = self._memo
+        if node not in memo:
+            captured = {uop: array for uop, array in self.captured.values()}
+            for source in toposort([node], stop=memo):
+                if source.op is INPUT:
+                    array = self.known.get(source, captured.get(source))
+                    value: Any = None
+                    if isinstance(array, Tracer):
+                        value = array.trace.value_of(array.uop, unknown)
+                    elif array is not None:
+                        value = array.value
+                    elif source not in unknown:
+                        unknown.append(source)
+                    if value is not None:
+                        memo[source] = value
+            if unknown:
+                return None
+            execute.evaluate([node], memo)
+        return np.asarray(memo[node])
+
+    def memo(self) -> dict[UOp, Any]:
+        """The values that were computed because they were asked for; the final run takes them from here."""
+        return self._memo
+
+    def explain(self, x: Tracer, attempt: str, unknown: Sequence[UOp]) -> str:
+        """Why the value of x is not known: what was attempted, where, on which arguments it depends, and the fix."""
+        owner: Trace = self
+        while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
+            owner = owner.parent
+        names = [f"`{owner.namer(owner.inputs.index(n))}`" for n in unknown if owner.namer and n in owner.inputs]
+        blamed = f"it depends on argument {', '.join(names)}" if names else "it depends on traced values"
+        reason = _ADVICE.get(owner.transform, "its value is not known while the function is traced")
+        fix = next(fix for kind, fix in _FIXES.items() if kind.__name__ and attempt and kind in _kinds(attempt))
+        return (
+            f"at {errors.user_line()}: can't {attempt}: it is a traced {dtypes.describe(x.dtype, x.shape)} in "
+            f"{owner.transform} of {owner.function_name}, and {blamed}; {reason.format(what='its value')}. Instead: {fix}."
+        )
+
+
+def _kinds(attempt: str) -> tuple[type[Exception], ...]:
+    if "condition" in attempt:
+        return (errors.TracerBoolConversionError,)
+    if "NumPy" in attempt or "DLPack" in attempt:
+        return (errors.TracerArrayConversionError,)
+    if "index" in attempt:
+        return (errors.TracerIntegerConversionError,)
+    return (errors.ConcretizationError,)
+
+
+_KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))
+_WEAK_DTYPES = frozenset((dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.DEFAULT_COMPLEX))
+
+
+def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) -> Array:
+    """Apply a primitive to arrays: at once, or as a node of the active trace."""
+    trace = _state.trace
+    weak = False
+    if args and primitive.family in _KEEPS_WEAK:
+        weak = True
+        for a in args:
+            if not a.weak_type:
+                weak = False
+                break
+    if trace is not None:
+        node = primitive.node(*[trace.lift(a) for a in args], **params)
+        return tracer(trace, node, weak and node.dtype in _WEAK_DTYPES)
+    values = [a.value for a in args]
+    primitive.out(*values, **params)
+    with np.errstate(all="ignore"):
+        result = primitive.reference(*values, **params)
+    array = own(result)
+    array.weak_type = weak and array.dtype in _WEAK_DTYPES
+    return array
+
+
+hooks.bind = bind
+
+
+def lift_scalar(x: Any, dtype: dtypes.DType) -> Array:
+    """A Python number as an array of a dtype: in a trace, a constant of the graph."""
+    trace = _state.trace
+    from .array import from_scalar
+
+    value = from_scalar(x, dtype)
+    return wrap(value) if trace is None else tracer(trace, const(value, dtype))
+
+
+class Traced:
+    """A function's graph, with the structure of its results and the trace that it came from."""
+
+    __slots__ = ("graph", "out_tree", "trace", "weak")
+
+    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], trace: Trace):
+        self.graph = graph
+        self.out_tree = out_tree
+        self.weak = weak
+        self.trace = trace
+
+
+def describe_function(function: Callable[..., Any]) -> str:
+    """The name of a function for messages."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def trace_function(
+    function: Callable[..., Any],
+    transform: str,
+    arguments: Sequence[Any],
+    rebuild: Callable[[list[Tracer]], tuple[tuple[Any, ...], dict[str, Any]]],
+    namer: Callable[[int], str] | None = None,
+    known: Sequence[Array | None] | None = None,
+) -> Traced:
+    """The graph of `function`, called on what `rebuild` makes of one tracer for each argument (of its dtype and shape).
+
+    The function may look at the values of those arguments that have one in `known`."""
+    trace = Trace(transform, describe_function(function))
+    trace.namer = namer
+    tracers = [
+        trace.new_input(a.dtype, a.shape, getattr(a, "weak_type", False), None if known is None else known[i])
+        for i, a in enumerate(arguments)
+    ]
+    _state.trace = trace
+    try:
+        args, kwargs = rebuild(tracers)
+        result = function(*args, **kwargs)
+        leaves, out_tree = pytree.flatten(result)
+        outputs, weak = [], []
+        for i, leaf in enumerate(leaves):
+            array = result_array(leaf, lambda i=i: _result_path(result, i), function)
+            outputs.append(trace.lift(array))
+            weak.append(array.weak_type)
+    finally:
+        _state.trace = trace.parent
+        trace.closed = True
+    captured = list(trace.captured.values())
+    inputs = [*trace.inputs, *[uop for uop, _ in captured]]
+    graph = Graph(inputs, outputs, [array for _, array in captured], trace.function_name)
+    return Traced(graph, out_tree, tuple(weak), trace)
+
+
+def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any]) -> Array:
+    """A leaf of a function's result as an array; raises TypeError naming where in the result it is."""
+    if isinstance(leaf, Array):
+        return leaf
+    if is_scalar(leaf):
+        trace = _state.trace
+        array = as_array(leaf)
+        return array if trace is None else tracer(trace, const(array.value, array.dtype), array.weak_type)
+    try:
+        return as_array(leaf)
+    except TypeError:
+        raise TypeError(
+            f"{describe_function(function)} returned a {type(leaf).__name__}{path()}, which is neither an array, a number "
+            "nor a container of those; return it through has_aux, or register its class as a pytree"
+        ) from None
+
+
+def _result_path(result: Any, index: int) -> str:
+    path = pytree.keystr(pytree.flatten_with_path(result)[0][index][0])
+    return f" at result{path}" if path else ""
+
+
+def apply(graph: Graph, arguments: Sequence[Array], memo: dict[UOp, Any] | None = None, weak: Sequence[bool] | None = None) -> list[Array]:
+    """The graph's outputs for these arguments (its captured arrays are added): inlined into the active trace, or run.
+
+    `memo` has values of nodes that are known already."""
+    everything = [*arguments, *graph.captured]
+    trace = _state.trace
+    flags = weak or [False] * len(graph.outputs)
+    if trace is not None:
+        nodes = graph.inline([trace.lift(a) for a in everything])
+        return [tracer(trace, node, flag) for node, flag in zip(nodes, flags, strict=True)]
+    values: dict[UOp, Any] = dict(memo) if memo else {}
+    for node, array in zip(graph.inputs, everything, strict=True):
+        values[node] = array.value
+    return [own(value, flag) for value, flag in zip(execute.run_once(graph.outputs, values), flags, strict=True)]

@@ -1,0 +1,93 @@
+"""The arguments of a transformed function: flattened to arrays, with a name for each to use in messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..trace import pytree
+from ..trace.array import Array, as_array
+from ..trace.errors import user_line
+from ..trace.operators import operand
+from ..trace.tracing import describe_function
+
+Key = tuple[Any, ...]
+
+
+def positional_name(function: Callable[..., Any], index: int) -> str:
+    """The name of the function's index-th positional parameter."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return f"argument {index}"
+    for position, parameter in enumerate(parameters):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return f"{parameter.name}[{index - position}]"
+        if position == index and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            return parameter.name
+    return f"argument {index}"
+
+
+def argument_names(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None = None) -> list[str]:
+    """A name such as `params['w']` for each leaf of the arguments; `indices` are the args' positions in the call."""
+    names = []
+    for position, arg in enumerate(args):
+        root = positional_name(function, indices[position] if indices is not None else position)
+        names += [root + pytree.keystr(path) for path, _ in pytree.flatten_with_path(arg)[0]]
+    for keyword in sorted(kwargs):
+        names += [keyword + pytree.keystr(path) for path, _ in pytree.flatten_with_path(kwargs[keyword])[0]]
+    return names
+
+
+class Arguments:
+    """The leaves of a call's arguments as arrays, and how to put them together again."""
+
+    __slots__ = ("arrays", "names", "tree")
+
+    def __init__(self, transform: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None = None):
+        leaves, self.tree = pytree.flatten((tuple(args), kwargs))
+        self.names = lambda: argument_names(function, args, kwargs, indices)
+        self.arrays = [leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i) for i, leaf in enumerate(leaves)]
+
+    def _array(self, transform: str, function: Callable[..., Any], leaf: Any, index: int) -> Array:
+        try:
+            return as_array(leaf)
+        except TypeError:
+            pass
+        hint = "; pass it as a static argument (static_argnames)" if transform == "jit" else ""
+        raise TypeError(
+            f"{transform} of {describe_function(function)}: argument `{self.names()[index]}` is a {type(leaf).__name__}, not an "
+            f"array, a number or a container of those{hint}; at {user_line()}"
+        )
+
+    def name(self, index: int) -> str:
+        """The name of the index-th leaf."""
+        return self.names()[index]
+
+    def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments with other leaves."""
+        args, kwargs = pytree.unflatten(self.tree, leaves)
+        return args, kwargs
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """The value itself if it is a tuple or list, else a tuple of it alone."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def normalize_positions(what: str, function: Callable[..., Any], positions: Sequence[int], count: int) -> tuple[int, ...]:
+    """Positions of arguments with negative ones counted from the end; raises ValueError if one is out of range."""
+    result = []
+    for position in positions:
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise TypeError(f"{what} of {describe_function(function)} must be integers, not {position!r}")
+        if not -count <= position < count:
+            raise ValueError(f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional arguments")
+        result.append(position % count)
+    if len(set(result)) != len(result):
+        raise ValueError(f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}")
+    return tuple(result)
+
+
+__all__ = ["Arguments", "argument_names", "as_tuple", "normalize_positions", "operand", "positional_name"]

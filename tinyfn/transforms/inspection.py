@@ -1,0 +1,90 @@
+"""eval_shape and make_graph: what a function would compute, without computing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import pytree
+from ..trace.array import Array, as_array
+from ..trace.graph import Graph
+from ..trace.tracing import trace_function
+from .arguments import argument_names
+
+
+class ShapeDtypeStruct:
+    """A shape and a dtype: stands for an array where only these matter."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[Any, ...], dtype: Any):
+        self.shape = tuple(shape)
+        self.dtype = dtypes.canonical(dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        size: Any = 1
+        for n in self.shape:
+            size = size * n
+        return size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
+
+
+def _described(leaf: Any) -> Any:
+    if isinstance(leaf, Array) or isinstance(leaf, ShapeDtypeStruct):
+        return leaf
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+        return ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    return as_array(leaf)
+
+
+def _trace(function: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    leaves, tree = pytree.flatten((args, kwargs))
+    names = None
+
+    def namer(index: int) -> str:
+        nonlocal names
+        names = names or argument_names(function, args, kwargs)
+        return names[index]
+
+    return trace_function(function, transform, [_described(leaf) for leaf in leaves], lambda tracers: pytree.unflatten(tree, tracers), namer)
+
+
+def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of `function` with a ShapeDtypeStruct in the place of each array; nothing is computed.
+
+    The arguments may be arrays or anything with a shape and a dtype."""
+    traced = _trace(function, "eval_shape", args, kwargs)
+    leaves = [ShapeDtypeStruct(node.shape, node.dtype) for node in traced.graph.outputs]
+    return pytree.unflatten(traced.out_tree, leaves)
+
+
+def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
+    """A function that takes the arguments of `function` and returns its Graph, which prints as runnable Python.
+
+    The arguments may be arrays or anything with a shape and a dtype."""
+
+    @wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Graph:
+        graph = _trace(function, "make_graph", args, kwargs).graph
+        for node, name in zip(graph.arguments, argument_names(function, args, kwargs), strict=True):
+            node.arg.name = name
+        return graph
+
+    return traced

@@ -1,0 +1,278 @@
+"""jit: a function is traced once for each signature of its arguments, simplified, and from then on run as a program.
+
+The cache of one jitted function is keyed by the structure of the arguments, their dtypes and shapes, and the values of
+the static ones. It is filled only after a trace has succeeded, and bounded: the least recently used entry goes first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, NamedTuple
+
+from ..trace import dtype as dtypes
+from ..trace import pytree
+from ..trace.array import Array, own
+from ..trace.errors import user_line
+from ..trace.graph import Graph
+from ..trace.simplify import simplify
+from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, tracer
+from .arguments import Arguments, positional_name
+from .structured import call, replace_calls
+
+DEFAULT_CACHE_SIZE = 4096
+
+
+class CacheInfo(NamedTuple):
+    """What the cache of a jitted function did, and in one line why it last had to trace again."""
+
+    hits: int
+    misses: int
+    size: int
+    maxsize: int
+    last_miss: str
+
+
+class _Program:
+    """What one signature was traced to."""
+
+    __slots__ = ("compiled", "graph", "out_tree", "weak")
+
+    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...]):
+        self.graph, self.out_tree, self.weak = graph, out_tree, weak
+        self.compiled = simplify(replace_calls(graph))
+
+
+class Jitted:
+    """A function that is traced once for each signature. Made by `jit`."""
+
+    def __init__(self, function: Callable[..., Any], static: tuple[frozenset[int], frozenset[str]], donate: tuple[frozenset[int], frozenset[str]], cache_size: int):
+        update_wrapper(self, function)
+        self.function = function
+        self._static_argnums, self._static_argnames = static
+        self._donate_argnums, self._donate_argnames = donate
+        self._cache: OrderedDict[Any, _Program] = OrderedDict()
+        self._lock = threading.Lock()
+        self._cache_size = cache_size
+        self._hits = self._misses = 0
+        self._last_miss = "not called yet"
+
+    def __repr__(self) -> str:
+        return f"<jit of {describe_function(self.function)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        from functools import partial
+
+        return partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        dynamic, named, static = self._separate(args, kwargs)
+        given = Arguments("jit", self.function, dynamic, named, [i for i in range(len(args)) if i not in self._static_argnums])
+        program = self._program(given, static, args, kwargs)
+        donated = self._donated(args, kwargs) if self._donate_argnums or self._donate_argnames else ()
+        outputs = self._run(program, given)
+        for array in donated:
+            array._value = None
+        return pytree.unflatten(program.out_tree, outputs)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The simplified graph that a call with these arguments runs."""
+        dynamic, named, static = self._separate(args, kwargs)
+        given = Arguments("jit", self.function, dynamic, named)
+        return self._program(given, static, args, kwargs).compiled
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses, size and bound of the cache, and why the last miss was one."""
+        return CacheInfo(self._hits, self._misses, len(self._cache), self._cache_size, self._last_miss)
+
+    def clear_cache(self) -> None:
+        """Forget all traces."""
+        with self._lock:
+            self._cache.clear()
+
+    def _separate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[Any, ...]]:
+        """The arguments that are traced, by position and by name, and the static ones."""
+        if not self._static_argnums and not self._static_argnames:
+            return list(args), kwargs, ()
+        static: list[tuple[Any, Any]] = [(i, arg) for i, arg in enumerate(args) if i in self._static_argnums]
+        static += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames]
+        for key, value in static:
+            try:
+                hash(value)
+            except TypeError:
+                name = positional_name(self.function, key) if isinstance(key, int) else key
+                raise TypeError(
+                    f"jit of {describe_function(self.function)}: the static argument `{name}` is a {type(value).__name__}, "
+                    f"which can't be hashed; at {user_line()}: pass a tuple or another immutable value, or do not make it static"
+                ) from None
+        dynamic = [arg for i, arg in enumerate(args) if i not in self._static_argnums]
+        named = {name: value for name, value in kwargs.items() if name not in self._static_argnames}
+        # The type is part of the key: 1, 1.0 and True are equal, but a function may do something else with each.
+        return dynamic, named, tuple([(key, type(value), value) for key, value in static])
+
+    def _program(self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
+        signature = tuple([(a.shape, a.dtype, a.weak_type) for a in given.arrays])
+        key = (given.tree, signature, static)
+        program = self._cache.get(key)
+        if program is not None:
+            self._hits += 1
+            try:
+                self._cache.move_to_end(key)
+            except KeyError:  # another thread has just dropped it
+                pass
+            return program
+        # Not under the lock: the function may call others, and two threads may then wait for each other.
+        program, reusable = self._trace(given, args, kwargs)
+        with self._lock:
+            self._misses += 1
+            self._last_miss = self._explain(key, given)
+            if reusable:
+                self._cache[key] = program
+                if len(self._cache) > self._cache_size:
+                    self._cache.popitem(last=False)
+        return program
+
+    def _trace(self, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Program, bool]:
+        def rebuild(tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            dynamic, named = given.rebuild(tracers)
+            rest = iter(dynamic)
+            positional = tuple([arg if i in self._static_argnums else next(rest) for i, arg in enumerate(args)])
+            return positional, {**{k: v for k, v in kwargs.items() if k in self._static_argnames}, **named}
+
+        traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
+        # A graph that closed over an outer function's tracers is good for this call only.
+        reusable = not any(isinstance(array, Tracer) for array in traced.graph.captured)
+        return _Program(traced.graph, traced.out_tree, traced.weak), reusable
+
+    def _run(self, program: _Program, given: Arguments) -> list[Array]:
+        trace = current_trace()
+        if trace is not None:
+            graph = program.graph
+            nodes = call.apply(
+                *[trace.lift(a) for a in (*given.arrays, *graph.captured)],
+                graph=_open(graph),
+            )
+            return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
+        graph = program.compiled
+        values = graph.run([a.value for a in (*given.arrays, *graph.captured)])
+        return [own(value, weak) for value, weak in zip(values, program.weak, strict=True)]
+
+    def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
+        """The arrays that the call gives away; raises ValueError if one of them is also passed elsewhere."""
+        donated: list[Any] = []
+        kept: list[Any] = []
+        for i, arg in enumerate(args):
+            if i not in self._static_argnums:
+                (donated if i in self._donate_argnums else kept).extend(pytree.leaves(arg))
+        for name, arg in kwargs.items():
+            if name not in self._static_argnames:
+                (donated if name in self._donate_argnames else kept).extend(pytree.leaves(arg))
+        arrays = [leaf for leaf in donated if type(leaf) is Array]
+        identities = [id(a) for a in arrays]
+        if len(set(identities)) != len(identities) or not set(identities).isdisjoint(map(id, kept)):
+            raise ValueError(
+                f"jit of {describe_function(self.function)}: an array that is donated is passed twice in one call; at {user_line()}: "
+                "pass a copy, or do not donate the argument"
+            )
+        return arrays if current_trace() is None else []
+
+    def _explain(self, key: Any, given: Arguments) -> str:
+        """The difference between a new signature and the one in the cache that is most like it."""
+        name = describe_function(self.function)
+        if not self._cache:
+            return f"{name}: the first call"
+        tree, signature, static = key
+        best: list[str] | None = None
+        for other_tree, other_signature, other_static in reversed(self._cache):
+            if other_tree != tree:
+                differences = [f"the structure of the arguments: {other_tree} → {tree}"]
+            else:
+                differences = [
+                    f"argument `{given.name(i)}`: {dtypes.describe(b[1], b[0], b[2])} → {dtypes.describe(a[1], a[0], a[2])}"
+                    for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
+                    if a != b
+                ]
+                differences += [
+                    f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[2]!r} → {a[2]!r}"
+                    for a, b in zip(static, other_static, strict=False)
+                    if a != b
+                ]
+            if best is None or len(differences) < len(best):
+                best = differences
+        return f"{name}: {'; '.join(best or ['other static arguments'])}"
+
+
+def _open(graph: Graph) -> Graph:
+    """The graph with what it captured as plain inputs, made once."""
+    if not graph.captured:
+        return graph
+    if "open" not in graph.derived:
+        graph.derived["open"] = Graph(graph.inputs, graph.outputs, name=graph.name)
+    return graph.derived["open"]
+
+
+def _positions(what: str, function: Callable[..., Any], numbers: int | Sequence[int] | None, names: str | Sequence[str] | None) -> tuple[frozenset[int], frozenset[str]]:
+    """Positions and names of the arguments meant, each completed from the other by the function's signature."""
+    positions = [] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
+    keywords = [] if names is None else [names] if isinstance(names, str) else list(names)
+    if not positions and not keywords:
+        return frozenset(), frozenset()
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset(positions), frozenset(keywords)
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    any_position = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    found_positions, found_names = set(), set(keywords)
+    for position in positions:
+        actual = position + len(by_position) if position < 0 else position
+        if not 0 <= actual < len(by_position) and not any_position:
+            raise ValueError(f"jit of {describe_function(function)}: {what}_argnums has {position}, but it has {len(by_position)} positional parameters")
+        found_positions.add(actual)
+        if actual < len(by_position) and by_position[actual].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            found_names.add(by_position[actual].name)
+    for keyword in keywords:
+        known = [p.name for p in parameters]
+        if keyword not in known and not any_name:
+            raise ValueError(f"jit of {describe_function(function)}: {what}_argnames has {keyword!r}, but its parameters are {', '.join(known)}")
+        found_positions.update(i for i, p in enumerate(by_position) if p.name == keyword)
+    return frozenset(found_positions), frozenset(found_names)
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    cache_size: int = DEFAULT_CACHE_SIZE,
+) -> Any:
+    """The function, traced once for each signature of its arguments; also a decorator, with or without options.
+
+    Static arguments are Python values, which must be hashable: the function is traced for each. Donated arguments can't
+    be used after the call, which may reuse their memory. Positions and names each imply the other."""
+    if function is None:
+        return lambda f: jit(
+            f,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            cache_size=cache_size,
+        )
+    if not callable(function):
+        raise TypeError(f"jit takes a function, not {type(function).__name__}")
+    static = _positions("static", function, static_argnums, static_argnames)
+    donate = _positions("donate", function, donate_argnums, donate_argnames)
+    if static[0] & donate[0] or static[1] & donate[1]:
+        raise ValueError(f"jit of {describe_function(function)}: an argument can't be both static and donated")
+    return Jitted(function, static, donate, cache_size)
+

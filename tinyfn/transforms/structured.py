@@ -1,0 +1,158 @@
+"""Ops that hold graphs: the call of a function that is compiled as a whole, and `checkpoint`.
+
+They have several results: the node's dtype and shape are tuples, and OUTPUT nodes take the results apart. In place of
+`jvp`, `vjp` and `batch` they have members that treat all results at once, and that call the transforms on their graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace.graph import Graph
+from ..trace.prim import Primitive, Sample, full
+from ..trace.uop import UOp, input_node, output
+
+
+class Structured(Primitive):
+    """An op that holds graphs and has several results."""
+
+    family = "structured"
+
+    @staticmethod
+    def results(node: UOp) -> list[UOp]:
+        """The node's results, one by one."""
+        return [output(node, i) for i in range(len(node.dtype))]
+
+    def apply(self, *args: UOp, **params: Any) -> list[UOp]:
+        """The results of the op on UOps."""
+        return self.results(self.node(*args, **params))
+
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> tuple[list[UOp], list[UOp | None]]:
+        """The results and their tangents, None for zero."""
+        raise NotImplementedError
+
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> tuple[list[UOp], Any]:
+        """The results, and what `vjp_backward` needs of this run."""
+        raise NotImplementedError
+
+    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], **params: Any) -> list[UOp | None]:
+        """The cotangents of the arguments."""
+        raise NotImplementedError
+
+    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> tuple[list[UOp], list[bool]]:
+        """The results over a leading batch axis, and which of them have it."""
+        raise NotImplementedError
+
+    def graphs(self, **params: Any) -> list[Graph]:
+        """The graphs that the op holds."""
+        return [value for value in params.values() if isinstance(value, Graph)]
+
+
+def check_arguments(name: str, graph: Graph, args: Sequence[Any]) -> tuple[Any, Any]:
+    """The dtypes and shapes of a graph's results, after checking that the arguments fit its inputs."""
+    given = [(a.dtype, a.shape) for a in args]
+    expected = [(node.dtype, node.shape) for node in graph.inputs]
+    if given != expected:
+        raise TypeError(f"{name} of {graph!r} on arguments {given}")
+    return tuple([node.dtype for node in graph.outputs]), tuple([node.shape for node in graph.outputs])
+
+
+def cotangents_or_zeros(cts: Sequence[UOp | None], like: Sequence[UOp]) -> list[UOp]:
+    """The cotangents of results of a float type, with zeros in place of None."""
+    return [
+        full(0, node.dtype, node.shape) if ct is None else ct
+        for ct, node in zip(cts, like, strict=True)
+        if dtypes.is_inexact(node.dtype)
+    ]
+
+
+class Call(Structured):
+    """The results of a graph on the arguments, computed by one program of its own where graphs are compiled."""
+
+    params = ("graph",)
+
+    def out(self, *args: Any, graph: Graph) -> Any:  # type: ignore[override]
+        return check_arguments(self.name, graph, args)
+
+    def reference(self, *args: Any, graph: Graph) -> Any:
+        return graph.run(args)
+
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .jvp import jvp_graph
+
+        derived, nonzero = jvp_graph(graph, tuple([t is not None for t in tangents]))
+        results = self.apply(*args, *[t for t in tangents if t is not None], graph=derived)
+        count = len(graph.outputs)
+        found = iter(results[count:])
+        return results[:count], [next(found) if is_nonzero else None for is_nonzero in nonzero]
+
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .vjp import reverse
+
+        results = self.apply(*args, graph=reverse(graph, tuple(needs)).forward)
+        count = len(graph.outputs)
+        return results[:count], results[count:]
+
+    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .vjp import reverse
+
+        derived = reverse(graph, tuple(needs))
+        results = iter(self.apply(*kept, *cotangents_or_zeros(cts, graph.outputs), graph=derived.backward))
+        return [next(results) if gives else None for gives in derived.gives]
+
+    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .vmap import batch_graph
+
+        derived, out_batched = batch_graph(graph, size, tuple(batched))
+        return self.apply(*args, graph=derived), list(out_batched)
+
+    def samples(self) -> Iterator[Sample]:
+        x = input_node(dtypes.float32, (3,))
+        y = input_node(dtypes.float32, (3,))
+        graph = Graph([x, y], [x * y, -x])
+        yield Sample((np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, -1.0, 2.0], np.float32)), {"graph": graph})
+
+
+class Checkpoint(Call):
+    """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
+
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+        return self.apply(*args, graph=graph), None
+
+    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .vjp import reverse
+
+        derived = reverse(graph, tuple(needs), keep_inputs_only=True)
+        results = iter(self.apply(*args, *cotangents_or_zeros(cts, graph.outputs), graph=derived.backward))
+        return [next(results) if gives else None for gives in derived.gives]
+
+
+call, checkpoint_call = Call("call"), Checkpoint("checkpoint")
+
+
+def replace_calls(graph: Graph) -> Graph:
+    """The graph with the contents of the graphs that it calls in the place of the calls."""
+    from ..trace.uop import OUTPUT, rebuild, toposort
+
+    if not any(node.op is call for node in graph.nodes()):
+        return graph
+    new: dict[Any, UOp] = {}
+    for node in toposort(graph.outputs):
+        args = tuple([new[s] for s in node.src])
+        if node.op is call:
+            inner = replace_calls(node.params["graph"])
+            for i, result in enumerate(inner.inline(args)):
+                new[node, i] = result
+            new[node] = node
+        elif node.op is OUTPUT and node.src[0].op is call:
+            new[node] = new[node.src[0], node.arg]
+        else:
+            new[node] = node if args == node.src else rebuild(node, args)
+    return Graph(graph.inputs, [new[node] for node in graph.outputs], graph.captured, graph.name)
+
+
+GraphFunction = Callable[..., Any]
