@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .graph import Graph
-from .prim import REGISTRY
+from .prim import REGISTRY, Aval
 from .uop import CONST, INPUT, OUTPUT, UOp
 
 
@@ -19,21 +19,29 @@ def source(graph: Graph) -> str:
     `run_source` (or exec with the names of `namespace()`) makes the function again."""
     definitions: dict[Graph, str] = {}
     lines: list[str] = []
-    _define(graph, definitions, lines)
+    _define(graph, definitions, lines, graph)
     return "\n".join(lines)
 
 
 def namespace() -> dict[str, Any]:
-    """The names that printed graphs use: `dtype(name)`, `const(value, dtype)` and the primitives."""
+    """The names that printed graphs use: `dtype(name)`, `const(value, dtype)`, `@graph` and the primitives."""
     from .prims.extern import ARGSORT
-    from .tracing import lift_scalar
+    from .tracing import lift_scalar, trace_function
+
+    def graph(function: Any) -> Graph:
+        """The graph of a function whose parameters are annotated with their dtypes and shapes."""
+        avals = []
+        for described in function.__annotations__.values():
+            name, _, sizes = described.rstrip("]").partition("[")
+            avals.append(Aval(dtypes.canonical(name), tuple([int(n) for n in sizes.split(",") if n])))
+        return trace_function(function, "make_graph", avals, lambda tracers: (tuple(tracers), {})).graph
 
     def const(text: str, dtype: str) -> Any:
         parsed = np.asarray(complex(text) if dtype.startswith("complex") else float(text) if "float" in dtype else int(text))
         return lift_scalar(parsed.astype(dtypes.canonical(dtype)).reshape(()), dtypes.canonical(dtype))
 
     named = {_name(primitive.name): primitive for primitive in REGISTRY.values()}
-    return {**named, "dtype": dtypes.canonical, "const": const, "argsort_function": ARGSORT, "Graph": Graph}
+    return {**named, "dtype": dtypes.canonical, "const": const, "argsort_function": ARGSORT, "graph": graph}
 
 
 def run_source(text: str, name: str) -> Any:
@@ -59,7 +67,7 @@ def _identifier(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str]) -> str:
+def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str], outermost: Graph) -> str:
     if graph in definitions:
         return definitions[graph]
     scope = namespace()
@@ -69,7 +77,7 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str]) -> st
         if node.op not in (INPUT, CONST, OUTPUT):
             for value in node.params.values():
                 if isinstance(value, Graph):
-                    inner[value] = _define(value, definitions, lines)
+                    inner[value] = _define(value, definitions, lines, outermost)
     name = _identifier(graph.name, set(definitions.values()) | set(scope))
     definitions[graph] = name
     taken = {*scope, *definitions.values()}
@@ -79,6 +87,8 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str]) -> st
         fallback = f"x{i}" if i < hidden else f"captured{i - hidden}"
         names[node] = _identifier(node.arg.name or fallback, taken)
     arguments = ", ".join(f'{names[n]}: "{dtypes.describe(n.dtype, n.shape)}"' for n in graph.inputs)
+    if outermost is not graph:
+        lines.append("@graph")
     lines.append(f"def {name}({arguments}):")
     for node in order:
         if node.op is INPUT:

@@ -16,10 +16,10 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import errors, execute, pytree
-from .array import Array, as_array, is_scalar, own, wrap
+from .array import Array, as_array, from_scalar, is_scalar, own, wrap
 from .graph import Graph
 from .prim import Primitive, hooks
-from .uop import INPUT, UOp, const, input_node, toposort
+from .uop import INPUT, UOp, const, input_node, output, toposort
 
 
 class _State(threading.local):
@@ -199,8 +199,8 @@ _KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))
 _WEAK_DTYPES = frozenset((dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.DEFAULT_COMPLEX))
 
 
-def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) -> Array:
-    """Apply a primitive to arrays: at once, or as a node of the active trace."""
+def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) -> Any:
+    """Apply a primitive to arrays: at once, or as a node of the active trace. The result is an array, or a list of several."""
     trace = _state.trace
     weak = False
     if args and primitive.family in _KEEPS_WEAK:
@@ -211,11 +211,15 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
                 break
     if trace is not None:
         node = primitive.node(*[trace.lift(a) for a in args], **params)
+        if type(node.dtype) is tuple:
+            return [tracer(trace, output(node, i)) for i in range(len(node.dtype))]
         return tracer(trace, node, weak and node.dtype in _WEAK_DTYPES)
     values = [a.value for a in args]
     primitive.out(*values, **params)
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
+    if type(result) is list:
+        return [own(r) for r in result]
     array = own(result)
     array.weak_type = weak and array.dtype in _WEAK_DTYPES
     return array
@@ -227,8 +231,6 @@ hooks.bind = bind
 def lift_scalar(x: Any, dtype: dtypes.DType) -> Array:
     """A Python number as an array of a dtype: in a trace, a constant of the graph."""
     trace = _state.trace
-    from .array import from_scalar
-
     value = from_scalar(x, dtype)
     return wrap(value) if trace is None else tracer(trace, const(value, dtype))
 

@@ -36,7 +36,7 @@ class StructuralOp:
 
 
 INPUT = StructuralOp("input")  # arg: an InputIdentity
-CONST = StructuralOp("const")  # a scalar; arg: its bytes (so that 0.0, -0.0 and NaNs stay apart)
+CONST = StructuralOp("const")  # a scalar; arg: its bytes (0.0, -0.0 and NaNs stay apart) and its dtype
 OUTPUT = StructuralOp("output")  # one result of a node with several; arg: which
 
 
@@ -76,7 +76,7 @@ class UOp:
     def value(self) -> Any:
         """The NumPy scalar of a constant."""
         assert self.op is CONST
-        return np.frombuffer(self.arg, self.dtype)[0]
+        return np.frombuffer(self.arg[0], self.dtype)[0]
 
     @property
     def params(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def input_node(dtype: DType, shape: Shape, name: str | None = None) -> UOp:
 
 def const(value: Any, dtype: DType) -> UOp:
     """A scalar constant of the given dtype."""
-    return make(CONST, (), np.asarray(value, dtype).tobytes(), dtype, ())
+    return make(CONST, (), (np.asarray(value, dtype).tobytes(), dtype), dtype, ())
 
 
 def output(node: UOp, index: int) -> UOp:

@@ -7,16 +7,18 @@ becomes an argument of the node; the rules are then graphs like any other, and e
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
+
+import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.graph import Graph
-from ..trace.prim import Aval, broadcast_to_batch, instantiate_batch, zeros_like
+from ..trace.prim import Aval, Sample, broadcast_to_batch, instantiate_batch, zeros_like
 from ..trace.tracing import Traced, Tracer, current_trace, describe_function, trace_function, tracer
 from ..trace.uop import UOp, input_node
 from .arguments import Arguments, normalize_positions
@@ -91,6 +93,14 @@ class CustomJvp(Structured):
         results = self.apply(*args, graph=derived, rule=batched_rule, count=count, label=label)
         return results, [True] * len(results)
 
+    def samples(self) -> Iterator[Sample]:
+        # x sin(x), with its derivative.
+        x, t = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
+        graph = Graph([x], [x * prims.sin(x)])
+        rule = Graph([x, t], [t * (prims.sin(x) + x * prims.cos(x))])
+        params = {"graph": graph, "rule": rule, "count": 1, "label": "x_sin_x"}
+        yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params)
+
 
 class CustomVjp(Structured):
     """The results of `graph`, whose reverse mode is `forward` (results and residuals) and `backward`.
@@ -132,6 +142,15 @@ class CustomVjp(Structured):
             graphs.append(_all_outputs_batched(each, derived, flags, size))
         results = self.apply(*args, graph=graphs[0], forward=graphs[1], backward=graphs[2], count=count, label=label)
         return results, [True] * len(results)
+
+    def samples(self) -> Iterator[Sample]:
+        x, ct = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
+        value, derivative = x * prims.sin(x), prims.sin(x) + x * prims.cos(x)
+        graphs = {"graph": Graph([x], [value]), "forward": Graph([x], [value, derivative])}
+        backward = Graph([derivative_in := input_node(dtypes.float32, (3,)), ct], [ct * derivative_in])
+        params = {**graphs, "backward": backward, "count": 1, "label": "x_sin_x"}
+        # It has no forward mode, which the tests of derivatives would ask for.
+        yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params, differentiable=False)
 
 
 def _all_batched(size: Any, args: Sequence[UOp], batched: Sequence[bool]) -> list[UOp]:

@@ -19,6 +19,8 @@ Sizes = tuple[int, ...]
 
 # Bytes of windows that the reference copies at a time: a block that stays in the cache until it has been multiplied.
 _BLOCK = 2 << 20
+# The largest window over whose elements the reference loops in Python.
+_TAPS = 128
 
 
 class ConvGeneral(Multilinear):
@@ -93,6 +95,14 @@ class ConvGeneral(Multilinear):
             return np.zeros(shape, dtype)
         groups = params["feature_groups"] * params["batch_groups"]
         depth, window, places = rhs.shape[1], rhs.shape[2:], shape[2:]
+        weights = rhs.astype(wide, copy=False).reshape(groups, shape[1] // groups, -1)
+        # A zero of the padding times an infinite weight is NaN, which `_spread` would not see.
+        if _spreads(lhs.shape[2:], weights.shape[1], depth, window, places, params["strides"]) and np.isfinite(weights).all():
+            by_batch = params["batch_groups"] > 1
+            split = (groups, shape[0]) if by_batch else (shape[0], groups)
+            parts = lhs.astype(wide, copy=False).reshape(*split, depth, *lhs.shape[2:])
+            result = _spread(parts.swapaxes(0, 1) if by_batch else parts, weights, window, places, **params)
+            return result.astype(dtype, copy=False).reshape(shape)
         padded = _padded(lhs, wide, params["low"], params["high"], params["lhs_dilation"])
         step_image, step_channel, *steps = padded.strides
         step_group = shape[0] * step_image if params["batch_groups"] > 1 else depth * step_channel
@@ -106,8 +116,9 @@ class ConvGeneral(Multilinear):
             (step_image, step_group, step_channel, *step_window, *step_place),
             writeable=False,
         )
-        weights = rhs.astype(wide, copy=False).reshape(groups, shape[1] // groups, -1)
-        return _correlate(windows, weights, len(window)).astype(dtype, copy=False).reshape(shape)
+        correlate = _rows if window[-1] > places[-1] else _columns
+        result = correlate(windows, weights, len(window))
+        return result.astype(dtype, copy=False).reshape(shape)
 
     def transpose(self, ct: UOp, args: Sequence[UOp], index: int, **params: Any) -> UOp:  # type: ignore[override]
         lhs, rhs = args
@@ -250,13 +261,10 @@ def _padded(x: np.ndarray, dtype: DType, low: Sizes, high: Sizes, dilation: Size
     shape, source, target = list(x.shape[:2]), [np.s_[:], np.s_[:]], [np.s_[:], np.s_[:]]
     for n, before, after, spread in zip(x.shape[2:], low, high, dilation, strict=True):
         length = (n - 1) * spread + 1 + before + after
-        # Negative padding takes away the elements before `first` and from `stop` on.
-        first = max(0, -(before // spread))
-        stop = max(first, min(n, (length - 1 - before) // spread + 1))
-        begin = before + first * spread
+        inside, outside = _inside(n, before, spread, length)
         shape.append(length)
-        source.append(np.s_[first:stop])
-        target.append(np.s_[begin : begin + (stop - first - 1) * spread + 1 : spread] if stop > first else np.s_[:0])
+        source.append(inside)
+        target.append(outside)
     x = x[tuple(source)]
     if list(x.shape) == shape:
         return x.astype(dtype, copy=False)
@@ -265,44 +273,109 @@ def _padded(x: np.ndarray, dtype: DType, low: Sizes, high: Sizes, dilation: Size
     return result
 
 
-def _correlate(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
-    """[N, groups, depth, *window, *places] with [groups, O, depth·window] to [N, groups, O, places].
+def _spreads(spatial: Sizes, features: int, depth: int, window: Sizes, places: Sizes, strides: Sizes) -> bool:
+    """Whether `_spread` is expected to be the fastest: from the numbers that it and the others write and read."""
+    fits = prod(window) <= _TAPS and all(n == 1 for n in strides)
+    return fits and 2 * features * prod(spatial) < depth * prod(places)
 
-    The windows are copied into a matrix, some at a time, and multiplied. Its longer axis of places or window elements
-    is the inner one, so that the copy has long runs; few places are taken together over all images."""
+
+def _columns(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
+    """[N, groups, depth, *window, *places] by [groups, O, depth·window] to [N, groups, O, places].
+
+    The windows are copied, some at a time, as columns of a matrix, in which the places are the inner axis."""
     images, groups = windows.shape[:2]
     features, inner = weights.shape[1:]
-    window, places = windows.shape[3 : 3 + rank], windows.shape[3 + rank :]
+    places = windows.shape[3 + rank :]
     result = np.empty((images, groups, features, prod(places)), windows.dtype)
     if windows.flags.c_contiguous:
         return np.matmul(weights, windows.reshape(images, groups, inner, -1), out=result)
-    by_place = window[-1] > places[-1] or (images > 1 and prod(places) < 32)
     row = prod(places[1:])
-    rows = min(places[0], max(1, _BLOCK // (groups * inner * row * windows.itemsize)))
-    some = min(images, max(1, _BLOCK // (groups * inner * row * rows * windows.itemsize)))
+    size = groups * inner * row * windows.itemsize
+    rows = min(places[0], max(1, _BLOCK // size))
+    some = min(images, max(1, _BLOCK // (size * rows)))
+    # With few places in an image a product for each would read the weights too often.
+    merged = some > 1 and prod(places) < 128
+    if merged:
+        windows = np.moveaxis(windows, 0, 2 + rank)
     block = np.empty(groups * inner * row * rows * some, windows.dtype)
-    if by_place:
-        columns = np.ascontiguousarray(weights.swapaxes(1, 2))
-        window_axes, place_axes = range(3, 3 + rank), range(3 + rank, windows.ndim)
-        windows = windows.transpose(1, 0, *place_axes, 2, *window_axes)
     for image in range(0, images, some):
+        which = np.s_[image : min(image + some, images)]
         for begin in range(0, places[0], rows):
-            last = min(image + some, images)
             where = np.s_[begin * row : min(begin + rows, places[0]) * row]
-            if by_place:
-                part = windows[:, image:last, begin : begin + rows]
-                matrix = block[: part.size].reshape(part.shape)
-                np.copyto(matrix, part)
-                product = np.matmul(matrix.reshape(groups, -1, inner), columns)
-                product = product.reshape(groups, last - image, -1, features)
-                result[image:last, :, :, where] = product.transpose(1, 0, 3, 2)
+            if merged:
+                part = windows[(*[np.s_[:]] * (2 + rank), which, np.s_[begin : begin + rows])]
             else:
-                part = windows[(np.s_[image:last], *[np.s_[:]] * (2 + rank), np.s_[begin : begin + rows])]
+                part = windows[(which, *[np.s_[:]] * (2 + rank), np.s_[begin : begin + rows])]
+            matrix = block[: part.size].reshape(part.shape)
+            np.copyto(matrix, part)
+            if merged:
+                product = np.matmul(weights, matrix.reshape(groups, inner, -1))
+                product = product.reshape(groups, features, part.shape[2 + rank], -1)
+                result[which, :, :, where] = product.transpose(2, 0, 1, 3)
+            else:
+                np.matmul(weights, matrix.reshape(len(part), groups, inner, -1), out=result[which, :, :, where])
+    return result
+
+
+def _rows(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
+    """The same for long windows and few places: window elements are the inner axis, and what the blocks divide."""
+    images, groups, depth = windows.shape[:3]
+    features, inner = weights.shape[1:]
+    window, places = windows.shape[3 : 3 + rank], windows.shape[3 + rank :]
+    row = prod(window[1:])
+    some = min(images, max(1, _BLOCK // (groups * prod(places) * row * windows.itemsize)))
+    size = groups * prod(places) * row * some * windows.itemsize
+    rows = min(window[0], max(1, _BLOCK // size))
+    deep = min(depth, max(1, _BLOCK // (size * rows))) if rows == window[0] else 1
+    windows = windows.transpose(1, 0, *range(3 + rank, windows.ndim), 2, *range(3, 3 + rank))
+    weights = weights.reshape(groups, features, depth, window[0], row)
+    result = np.zeros((groups, images * prod(places), features), windows.dtype)
+    block = np.empty(groups * prod(places) * row * some * rows * deep, windows.dtype)
+    for image in range(0, images, some):
+        total = result[:, image * prod(places) : min(image + some, images) * prod(places)]
+        for level in range(0, depth, deep):
+            for begin in range(0, window[0], rows):
+                inside = np.s_[level : level + deep], np.s_[begin : begin + rows]
+                part = windows[(np.s_[:], np.s_[image : image + some], *[np.s_[:]] * rank, *inside)]
                 matrix = block[: part.size].reshape(part.shape)
                 np.copyto(matrix, part)
-                matrix = matrix.reshape(last - image, groups, inner, -1)
-                np.matmul(weights, matrix, out=result[image:last, :, :, where])
+                factor = weights[(np.s_[:], np.s_[:], *inside)].reshape(groups, features, -1)
+                total += np.matmul(matrix.reshape(groups, -1, factor.shape[2]), factor.swapaxes(1, 2))
+    return result.reshape(groups, images, prod(places), features).transpose(1, 0, 3, 2)
+
+
+def _spread(lhs: np.ndarray, weights: np.ndarray, window: Sizes, places: Sizes, **params: Any) -> np.ndarray:
+    """[N, groups, depth, *spatial] by [groups, O, depth, *window] to [N, groups, O, *places], with strides of 1.
+
+    Each element is multiplied by all weights first, and the products are then added to where they belong. So zeros
+    between the elements cost nothing, and few features (in many channels) are few numbers to move."""
+    images, groups, depth, *spatial = lhs.shape
+    features, taps = weights.shape[1], prod(window)
+    result = np.zeros((images, groups, features, *places), lhs.dtype)
+    factor = np.moveaxis(weights.reshape(groups, features, depth, taps), 3, 1).reshape(groups, taps * features, depth)
+    some = max(1, _BLOCK // (groups * taps * features * prod(spatial) * lhs.itemsize))
+    for image in range(0, images, some):
+        part = lhs[image : image + some].reshape(-1, groups, depth, prod(spatial))
+        products = np.matmul(factor, part).reshape(len(part), groups, taps, features, *spatial)
+        total = result[image : image + some]
+        for tap, index in enumerate(np.ndindex(*window)):
+            source, target = [], []
+            for i, k in enumerate(index):
+                spread, begin = params["lhs_dilation"][i], params["low"][i] - k * params["rhs_dilation"][i]
+                inside, outside = _inside(spatial[i], begin, spread, places[i])
+                source.append(inside)
+                target.append(outside)
+            total[(..., *target)] += products[(np.s_[:], np.s_[:], tap, np.s_[:], *source)]
     return result
+
+
+def _inside(n: int, begin: int, spread: int, length: int) -> tuple[slice, slice]:
+    """Which of n elements are in 0 .. length - 1 when element i is put at begin + i * spread, and where they are."""
+    first = max(0, -(begin // spread))
+    stop = max(first, min(n, (length - 1 - begin) // spread + 1))
+    if stop == first:
+        return np.s_[:0], np.s_[:0]
+    return np.s_[first:stop], np.s_[begin + first * spread : begin + (stop - 1) * spread + 1 : spread]
 
 
 def _exchange(x: UOp) -> UOp:

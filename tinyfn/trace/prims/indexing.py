@@ -213,7 +213,7 @@ class Scatter(_Windows):
         if kind == "set":
             # Number the update elements from 1; the number that is left in the result is that of the one that won.
             count = prod(updates.shape)
-            numbers = reshape(iota(dtype=dtypes.int32, shape=(count,), axis=0), shape=updates.shape) if count else full(0, dtypes.int32, updates.shape)
+            numbers = reshape(iota.node(dtype=dtypes.int32, shape=(count,), axis=0), shape=updates.shape) if count else full(0, dtypes.int32, updates.shape)
             numbers = numbers + full_like(numbers, 1)
             winner = scatter(full(0, dtypes.int32, operand.shape), indices, numbers, kind="set", **at)
             keeps = convert(eq(winner, zeros_like(winner)), dtype=operand.dtype)

@@ -1,0 +1,202 @@
+"""Every primitive on its own samples: value, derivatives, batching and jit. A new primitive is tested with no edit here."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyfn
+from tinyfn.trace import dtype as dtypes
+from tinyfn.trace.array import Array, as_array
+from tinyfn.trace.prim import REGISTRY, Primitive, Sample
+from tinyfn.trace.prims import convert, reduce_sum
+from tinyfn.transforms import structured  # noqa: F401  (registers the ops that hold graphs)
+
+def run(primitive: Primitive, sample: Sample) -> list[Any]:
+    """The sample's results, always as a list."""
+    result = primitive(*map(as_array, sample.args), **sample.params)
+    return result if isinstance(result, list) else [result]
+
+
+CASES = [
+    pytest.param(primitive, sample, id=f"{name}-{i}")
+    for name, primitive in sorted(REGISTRY.items())
+    for i, sample in enumerate(primitive.samples())
+]
+DIFFERENTIABLE = [
+    case
+    for case in CASES
+    if case.values[1].differentiable
+    and any(np.asarray(a).dtype == np.float32 for a in case.values[1].args)
+    and any(dtypes.is_float(r.dtype) for r in run(case.values[0], case.values[1]))
+]
+
+
+def seed_of(name: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def outputs(primitive: Primitive, sample: Sample) -> Any:
+    """The sample's op as a function of arrays that always gives a list."""
+
+    def function(*args: Any) -> list[Any]:
+        result = primitive(*args, **sample.params)
+        return result if isinstance(result, list) else [result]
+
+    function.__name__ = primitive.name
+    return function
+
+
+def in_float64(primitive: Primitive, sample: Sample) -> tuple[Any, list[np.ndarray]]:
+    """The sample's function and arguments with float64 in the place of float32; its integer arguments are fixed."""
+    wide = [np.asarray(a).astype(np.float64) if np.asarray(a).dtype == np.float32 else np.asarray(a) for a in sample.args]
+    positions = [i for i, a in enumerate(wide) if a.dtype == np.float64]
+    function = outputs(primitive, sample)
+    graphs = [v for v in sample.params.values() if isinstance(v, tinyfn.Graph)]
+
+    def of_floats(*floats: Any) -> list[Any]:
+        args: list[Any] = [as_array(a) for a in wide]
+        for i, x in zip(positions, floats, strict=True):
+            # A graph in the parameters has inputs of a fixed dtype.
+            args[i] = convert(x, dtype=dtypes.float32) if graphs else x
+        results = [r for r in function(*args) if dtypes.is_float(r.dtype)]
+        return [convert(r, dtype=dtypes.float64) if r.dtype is not dtypes.float64 else r for r in results]
+
+    return of_floats, [wide[i] for i in positions]
+
+
+def close(a: Any, b: Any, tolerance: float) -> None:
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+def same(a: Any, b: Any) -> None:
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.dtype == b.dtype and a.shape == b.shape
+    if dtypes.is_float(a.dtype):
+        a, b = a.astype(np.float64), b.astype(np.float64)  # NumPy does not know NaNs of bfloat16
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("primitive, sample", CASES)
+def test_result_has_the_dtype_and_shape_of_the_rule(primitive: Primitive, sample: Sample) -> None:
+    results = outputs(primitive, sample)(*map(as_array, sample.args))
+    graph = tinyfn.make_graph(outputs(primitive, sample))(*map(as_array, sample.args)).check()
+    assert [(r.dtype, r.shape) for r in results] == [(n.dtype, n.shape) for n in graph.outputs]
+
+
+@pytest.mark.parametrize("primitive, sample", CASES)
+def test_jit_gives_the_same(primitive: Primitive, sample: Sample) -> None:
+    function, args = outputs(primitive, sample), [as_array(a) for a in sample.args]
+    for eager, jitted in zip(function(*args), tinyfn.jit(function)(*args), strict=True):
+        same(eager, jitted)
+
+
+@pytest.mark.parametrize("primitive, sample", CASES)
+def test_printed_source_runs_and_gives_the_same(primitive: Primitive, sample: Sample) -> None:
+    from tinyfn.trace.show import run_source
+
+    function, args = outputs(primitive, sample), [as_array(a) for a in sample.args]
+    graph = tinyfn.make_graph(function)(*args)
+    text = str(graph)
+    name = text.rstrip().rsplit("\ndef ", 1)[-1].removeprefix("def ").split("(", 1)[0]
+    for eager, again in zip(function(*args), run_source(text, name)(*args), strict=True):
+        same(eager, again)
+
+
+@pytest.mark.parametrize("primitive, sample", CASES)
+@pytest.mark.parametrize("which", ["all", "first", "last"])
+def test_vmap_is_a_loop(primitive: Primitive, sample: Sample, which: str) -> None:
+    count = len(sample.args)
+    if count == 0 or which == "last" and count == 1:
+        pytest.skip("no arguments to choose among")
+    generator = seed_of(primitive.name)
+    mapped = {"all": range(count), "first": [0], "last": [count - 1]}[which]
+    axes: list[Any] = [None] * count
+    args = []
+    for i, arg in enumerate(map(np.asarray, sample.args)):
+        if i in mapped:
+            # Three lanes with the sample's elements in other places, so that every lane is a valid argument.
+            lanes = [generator.permutation(arg.reshape(-1)).reshape(arg.shape) if arg.dtype.kind == "f" else arg for _ in range(3)]
+            axes[i] = int(generator.integers(0, arg.ndim + 1))
+            args.append(np.stack(lanes, axes[i]))
+        else:
+            args.append(arg)
+    function = outputs(primitive, sample)
+    batched = tinyfn.vmap(function, in_axes=tuple(axes))(*args)
+    for lane in range(3):
+        lane_args = [a if axis is None else np.take(a, lane, axis) for a, axis in zip(args, axes, strict=True)]
+        for got, want in zip(batched, function(*map(as_array, lane_args)), strict=True):
+            assert got.dtype == want.dtype and got.shape[1:] == want.shape
+            # Sums may be taken in another order; everything else is exact.
+            tolerance = 1e-6 if want.dtype.kind == "f" else 1e-2 if dtypes.is_float(want.dtype) else 0
+            a, b = (np.asarray(v).astype(np.float64) if dtypes.is_float(want.dtype) else np.asarray(v) for v in (np.asarray(got)[lane], want))
+            np.testing.assert_allclose(a, b, rtol=max(tolerance, 1e-3 if want.dtype == np.float16 else 0), atol=tolerance)
+
+
+@pytest.mark.parametrize("primitive, sample", DIFFERENTIABLE)
+def test_jvp_is_the_limit_of_differences(primitive: Primitive, sample: Sample) -> None:
+    function, args = in_float64(primitive, sample)
+    generator = seed_of(primitive.name)
+    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
+    values, directions = tinyfn.jvp(function, tuple(args), tuple(tangents))
+    step = 1e-3 if "graph" in sample.params else 1e-6
+    above = function(*[as_array(a + step * t) for a, t in zip(args, tangents, strict=True)])
+    below = function(*[as_array(a - step * t) for a, t in zip(args, tangents, strict=True)])
+    assert len(values) == len(directions)
+    for direction, high, low in zip(directions, above, below, strict=True):
+        close(direction, (np.asarray(high) - np.asarray(low)) / (2 * step), 1e-3 if "graph" in sample.params else 2e-7 / step * 1e-1)
+
+
+@pytest.mark.parametrize("primitive, sample", DIFFERENTIABLE)
+def test_vjp_is_the_transpose_of_jvp(primitive: Primitive, sample: Sample) -> None:
+    function, args = in_float64(primitive, sample)
+    generator = seed_of(primitive.name)
+    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
+    _, directions = tinyfn.jvp(function, tuple(args), tuple(tangents))
+    _, pullback = tinyfn.vjp(function, *args)
+    cts = [np.asarray(generator.normal(size=d.shape)) for d in directions]
+    gradients = pullback(cts)
+    assert [(g.shape, g.dtype) for g in gradients] == [(a.shape, a.dtype) for a in args]
+    forward = sum(np.sum(ct * np.asarray(d)) for ct, d in zip(cts, directions, strict=True))
+    backward = sum(np.sum(np.asarray(g) * t) for g, t in zip(gradients, tangents, strict=True))
+    close(forward, backward, 1e-5 if "graph" in sample.params else 1e-11)
+
+
+@pytest.mark.parametrize("primitive, sample", DIFFERENTIABLE)
+def test_second_order(primitive: Primitive, sample: Sample) -> None:
+    """The jvp of the vjp, against differences of the vjp; and the vjp of the jvp against it."""
+    function, args = in_float64(primitive, sample)
+    generator = seed_of(primitive.name)
+    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
+    cts = [np.asarray(generator.normal(size=r.shape)) for r in function(*map(as_array, args))]
+
+    def gradient(*xs: Any) -> Any:
+        return tinyfn.vjp(function, *xs)[1](list(cts))
+
+    _, second = tinyfn.jvp(gradient, tuple(args), tuple(tangents))
+    step = 1e-3 if "graph" in sample.params else 1e-6
+    above = gradient(*[as_array(a + step * t) for a, t in zip(args, tangents, strict=True)])
+    below = gradient(*[as_array(a - step * t) for a, t in zip(args, tangents, strict=True)])
+    for got, high, low in zip(second, above, below, strict=True):
+        close(got, (np.asarray(high) - np.asarray(low)) / (2 * step), 1e-2 if "graph" in sample.params else 1e-6 if step == 1e-6 else 1e-3)
+
+    def directional(*xs: Any) -> Any:
+        directions = tinyfn.jvp(function, xs, tuple(tangents))[1]
+        total: Any = 0.0
+        for ct, d in zip(cts, directions, strict=True):
+            total = total + reduce_sum(d * ct, axes=tuple(range(d.ndim)))
+        return total
+
+    reverse_over_forward = tinyfn.grad(directional, tuple(range(len(args))))(*map(as_array, args)) if cts else ()
+    for got, want in zip(reverse_over_forward, second, strict=True):
+        close(got, want, 1e-4 if "graph" in sample.params else 1e-9)
+
+
+def test_every_primitive_has_samples_and_documentation() -> None:
+    for name, primitive in REGISTRY.items():
+        assert type(primitive).__doc__, name
+        assert any(True for _ in primitive.samples()), name
+        assert isinstance(as_array(1.0), Array)

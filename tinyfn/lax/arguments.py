@@ -1,0 +1,98 @@
+"""How the functions of `lax` read their arguments."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators
+from ..trace.array import Array, as_array, is_scalar
+from ..trace.errors import user_line
+from ..trace.operators import broadcast_shapes
+from ..trace.prim import Primitive
+from ..trace.uop import UOp
+
+ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
+Sizes: TypeAlias = Sequence[Any]
+
+
+def described(xs: Sequence[Any]) -> str:
+    return ", ".join(dtypes.describe(x.dtype, x.shape) if isinstance(x, Array) else repr(x) for x in xs)
+
+
+def of_one_dtype(name: str, *xs: ArrayLike) -> list[Array]:
+    """The arguments as arrays of the one dtype that all but the weak ones have."""
+    given = [x if isinstance(x, Array) or is_scalar(x) else as_array(x) for x in xs]
+    found = [
+        (x.dtype, x.weak_type) if isinstance(x, Array) else (dtypes.canonical(type(x)), type(x) is not bool)
+        for x in given
+    ]
+    strong = [dtype for dtype, weak in found if not weak]
+    target = strong[0] if strong else found[0][0]
+    for dtype, weak in found:
+        if dtype is not target and not (
+            weak and strong and dtypes.promote_pair(target, False, dtype, True)[0] is target
+        ):
+            raise TypeError(
+                f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast "
+                "them with "
+                "lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
+            )
+    return [
+        operators.to_dtype(x, target)
+        if isinstance(x, Array)
+        else operators.scalar(x, target, weak=not strong and weak)
+        for x, (_, weak) in zip(given, found, strict=True)
+    ]
+
+
+def of_one_shape(name: str, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays broadcast to one shape: scalars, and axes of size 1 among equally many."""
+    shapes = [a.shape for a in arrays if a.shape]
+    if not shapes or builtins.all(a.shape == shapes[0] for a in arrays):
+        return list(arrays)
+    if len({len(shape) for shape in shapes}) > 1:
+        raise TypeError(
+            f"lax.{name} needs arguments with equally many axes, not {described(arrays)}; at {user_line()}: "
+            "add axes with "
+            "lax.broadcast_in_dim, or use the function of tinyfn.numpy, which broadcasts"
+        )
+    shape = broadcast_shapes(*shapes)
+    return [operators.broadcast_to(a, shape) for a in arrays]
+
+
+def one_axis(name: str, axis: int, ndim: int) -> int:
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise ValueError(
+            f"lax.{name}: axis {axis} is out of range for an array with {ndim} axes; at {user_line()}"
+        )
+    return axis % ndim
+
+
+def distinct_axes(name: str, axes: Sequence[int] | int, ndim: int) -> tuple[int, ...]:
+    found = tuple([one_axis(name, axis, ndim) for axis in ((axes,) if isinstance(axes, int) else axes)])
+    if len(set(found)) != len(found):
+        raise ValueError(f"lax.{name}: the axes {tuple(found)} are not distinct; at {user_line()}")
+    return found
+
+
+def as_shape(shape: Sizes | int) -> tuple[Any, ...]:
+    """A shape as a tuple of ints and symbolic dimensions."""
+    if isinstance(shape, (int, np.integer)):
+        return (int(shape),)
+    return tuple([n if isinstance(n, UOp) else operator.index(n) for n in shape])
+
+
+def all_axes(x: Array) -> tuple[int, ...]:
+    return tuple(range(x.ndim))
+
+
+def applied(primitive: Primitive, *xs: Array, **params: Any) -> Array:
+    result: Array = primitive(*xs, **params)
+    return result

@@ -1,0 +1,189 @@
+"""Reading and writing at positions that are themselves data."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators, prims
+from ..trace.array import Array
+from ..trace.errors import user_line
+from .arguments import (
+    ArrayLike,
+    Sizes,
+    all_axes,
+    applied,
+    as_shape,
+    described,
+    distinct_axes,
+    of_one_dtype,
+    one_axis,
+)
+from .elementwise import add, lt, select
+from .movement import concatenate, expand_dims, full, reshape, slice_in_dim, squeeze
+
+
+def gather(
+    operand: ArrayLike,
+    indices: ArrayLike,
+    *,
+    axes: Sequence[int],
+    sizes: Sizes,
+    batch_dims: int = 0,
+    mode: str = "clip",
+) -> Array:
+    """Windows of the operand at positions that are data, in a form of our own: [batch, windows, *sizes].
+
+    The operand is [batch, its axes], the indices are integers [batch, windows, len(axes)], whose last axis
+    lists where along each of `axes` a window begins; `sizes` is how far it extends along each axis that is
+    not one of the `batch_dims`. A window that is not within the operand is moved into it ("clip") or reads
+    zeros ("fill")."""
+    x, at = operators.operand(operand), operators.operand(indices)
+    axes = distinct_axes("gather", axes, x.ndim)
+    return applied(prims.gather, x, at, axes=axes, sizes=as_shape(sizes), batch_dims=batch_dims, mode=mode)
+
+
+def scatter(
+    operand: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    axes: Sequence[int],
+    sizes: Sizes,
+    batch_dims: int = 0,
+    mode: str = "clip",
+    kind: str = "set",
+) -> Array:
+    """The operand with windows set to the updates, or combined with them ("add", "mul", "min", "max"), in
+    order.
+
+    Where the windows are is said as for `gather`, whose result has the shape that the updates must have. The
+    last of several updates of one element wins. A window that is not within the operand is moved into it
+    ("clip") or dropped ("fill")."""
+    x, values = of_one_dtype("scatter", operand, updates)
+    at, axes = operators.operand(indices), distinct_axes("scatter", axes, x.ndim)
+    params = {"axes": axes, "sizes": as_shape(sizes), "batch_dims": batch_dims, "mode": mode, "kind": kind}
+    return applied(prims.scatter, x, at, values, **params)
+
+
+def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: Sequence[int]) -> Array:
+    """The starts as one array of integers, with negative ones counted from the end of their axes."""
+    if isinstance(starts, (Array, np.ndarray)) and starts.ndim == 1:
+        given = [reshape(slice_in_dim(starts, i, i + 1), ()) for i in range(starts.shape[0])]
+    else:
+        given = [operators.operand(start) for start in starts]
+    if len(given) != len(axes):
+        raise ValueError(
+            f"lax.{name} of {described([x])} needs {len(axes)} start indices, not {len(given)}; at "
+            f"{user_line()}"
+        )
+    if builtins.any(start.shape or not dtypes.is_integer(start.dtype) for start in given):
+        raise TypeError(
+            f"lax.{name} needs integer scalars as start indices, not {described(given)}; at {user_line()}"
+        )
+    if not given:
+        return full((0,), 0, dtypes.int32)
+    # Wide enough for adding the size: unsigned ones as well, since they are compared with zero.
+    wide = (
+        dtypes.int32
+        if builtins.all(start.dtype.itemsize < 4 or start.dtype is dtypes.int32 for start in given)
+        else dtypes.int64
+    )
+    wrapped = []
+    for start, axis in zip(given, axes, strict=True):
+        at = operators.to_dtype(start, wide)
+        if dtypes.kind(start.dtype) == "signed":
+            at = select(lt(at, 0), add(at, operators.scalar(x.shape[axis], wide)), at)
+        wrapped.append(reshape(at, (1,)))
+    return concatenate(wrapped, 0)
+
+
+def _read(
+    name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: tuple[int, ...], sizes: Sequence[Any]
+) -> Array:
+    at = _positions(name, x, starts, axes)
+    return applied(prims.gather, x, at, axes=axes, sizes=tuple(sizes), batch_dims=0, mode="clip")
+
+
+def _write(
+    name: str, operand: ArrayLike, update: ArrayLike, starts: Any, axes: Sequence[int] | None
+) -> Array:
+    x, values = of_one_dtype(name, operand, update)
+    if values.ndim != x.ndim or not builtins.all(n <= m for n, m in zip(values.shape, x.shape, strict=True)):
+        raise TypeError(
+            f"lax.{name}: the update {described([values])} does not fit into {described([x])}; at "
+            f"{user_line()}"
+        )
+    axes = all_axes(x) if axes is None else distinct_axes(name, axes, x.ndim)
+    at = _positions(name, x, starts, axes)
+    params = {"axes": axes, "sizes": values.shape, "batch_dims": 0, "mode": "clip", "kind": "set"}
+    return applied(prims.scatter, x, at, values, **params)
+
+
+def dynamic_slice(
+    operand: ArrayLike, start_indices: Sequence[ArrayLike] | Array, slice_sizes: Sizes
+) -> Array:
+    """The window of fixed sizes that begins at integers that may be traced; it is moved so that it is within
+    the operand.
+
+    Negative starts count from the end of their axes."""
+    x = operators.operand(operand)
+    return _read("dynamic_slice", x, start_indices, all_axes(x), as_shape(slice_sizes))
+
+
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
+    """`dynamic_slice` along one axis."""
+    x = operators.operand(operand)
+    axis = one_axis("dynamic_slice_in_dim", axis, x.ndim)
+    return _read(
+        "dynamic_slice_in_dim", x, [start_index], (axis,), [*x.shape[:axis], slice_size, *x.shape[axis + 1 :]]
+    )
+
+
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
+    """The slice at an index, which may be traced, along an axis, which keeps the size 1 unless `keepdims` is
+    false."""
+    result = dynamic_slice_in_dim(operand, index, 1, axis)
+    return result if keepdims else squeeze(result, (axis,))
+
+
+def dynamic_update_slice(
+    operand: ArrayLike, update: ArrayLike, start_indices: Sequence[ArrayLike] | Array
+) -> Array:
+    """The operand with a window replaced by the update (as many axes); the window lies as in
+    `dynamic_slice`."""
+    return _write("dynamic_update_slice", operand, update, start_indices, None)
+
+
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
+) -> Array:
+    """`dynamic_update_slice` along one axis."""
+    return _write("dynamic_update_slice_in_dim", operand, update, [start_index], [axis])
+
+
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
+    """The operand with the slice at an index replaced by the update, which may lack that axis."""
+    x, values = operators.operand(operand), operators.operand(update)
+    axis = one_axis("dynamic_update_index_in_dim", axis, x.ndim)
+    if values.ndim == x.ndim - 1:
+        values = expand_dims(values, (axis,))
+    return _write("dynamic_update_index_in_dim", x, values, [index], [axis])
+
+
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    """The slice at a Python integer along an axis; raises IndexError beyond the ends."""
+    x = operators.operand(operand)
+    axis = one_axis("index_in_dim", axis, x.ndim)
+    index, size = operator.index(index), x.shape[axis]
+    if not -size <= index < size:
+        raise IndexError(
+            f"index {index} is out of bounds for axis {axis} of {described([x])}; at {user_line()}"
+        )
+    result = slice_in_dim(x, index % size, index % size + 1, axis=axis)
+    return result if keepdims else squeeze(result, (axis,))

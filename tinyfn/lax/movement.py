@@ -1,0 +1,233 @@
+"""Making arrays, and moving elements without computing on them."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators, prims
+from ..trace.array import Array, is_scalar
+from ..trace.errors import user_line
+from .arguments import (
+    ArrayLike,
+    Sizes,
+    all_axes,
+    applied,
+    as_shape,
+    described,
+    distinct_axes,
+    of_one_dtype,
+    one_axis,
+)
+from .elementwise import convert_element_type
+
+
+def full(shape: Sizes | int, fill_value: ArrayLike, dtype: Any = None) -> Array:
+    """An array of one value everywhere, of a dtype (that of the value if it is None)."""
+    shape = as_shape(shape)
+    if is_scalar(fill_value) and dtype is not None:
+        if isinstance(fill_value, float) and not dtypes.is_inexact(dtypes.canonical(dtype)):
+            value = convert_element_type(fill_value, dtype)
+        else:
+            value = operators.scalar(fill_value, dtypes.canonical(dtype))
+    else:
+        value = operators.operand(fill_value)
+        value = value if dtype is None else convert_element_type(value, dtype)
+    if value.shape:
+        raise TypeError(
+            f"lax.full needs a scalar, not {described([value])}; at {user_line()}: use broadcast_in_dim"
+        )
+    return operators.broadcast_to(value, shape)
+
+
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Sizes | None = None) -> Array:
+    """An array of one value everywhere, of x's shape and dtype where none are given."""
+    x = operators.operand(x)
+    return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """The numbers 0, 1, ..., size - 1."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Sizes, dimension: int) -> Array:
+    """The numbers 0, 1, 2, ... along an axis, the same along the other axes."""
+    shape = as_shape(shape)
+    axis = one_axis("broadcasted_iota", dimension, len(shape))
+    return applied(prims.iota, dtype=dtypes.canonical(dtype), shape=shape, axis=axis)
+
+
+def reshape(operand: ArrayLike, new_sizes: Sizes | int, dimensions: Sequence[int] | None = None) -> Array:
+    """The same elements in another shape, read in row-major order, or in that of the axes `dimensions`; -1
+    fits one size."""
+    x = operators.operand(operand)
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    shape = as_shape(new_sizes)
+    if builtins.any(isinstance(n, int) and n == -1 for n in shape):
+        known = prod([n for n in shape if not (isinstance(n, int) and n == -1)])
+        if shape.count(-1) > 1 or not known or x.size % known:
+            raise ValueError(
+                f"lax.reshape of {described([x])} to {shape}: the -1 fits no one size; at {user_line()}"
+            )
+        shape = tuple([x.size // known if isinstance(n, int) and n == -1 else n for n in shape])
+    return x if shape == x.shape else applied(prims.reshape, x, shape=shape)
+
+
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
+    """Axis i of the result is axis permutation[i] of the operand."""
+    x = operators.operand(operand)
+    order = distinct_axes("transpose", permutation, x.ndim)
+    return x if order == all_axes(x) else applied(prims.transpose, x, permutation=order)
+
+
+def moved(x: Array, source: int, target: int) -> Array:
+    """x with one axis moved and the others in their order."""
+    order = [axis for axis in range(x.ndim) if axis != source]
+    order.insert(target, source)
+    return transpose(x, order)
+
+
+def broadcast(operand: ArrayLike, sizes: Sizes) -> Array:
+    """The operand repeated along new leading axes."""
+    x = operators.operand(operand)
+    return operators.broadcast_to(x, (*as_shape(sizes), *x.shape))
+
+
+def broadcast_in_dim(operand: ArrayLike, shape: Sizes, broadcast_dimensions: Sequence[int]) -> Array:
+    """Axis i of the operand becomes axis broadcast_dimensions[i] (in rising order), repeated if its size is
+    1."""
+    shape = as_shape(shape)
+    axes = distinct_axes("broadcast_in_dim", broadcast_dimensions, len(shape))
+    return applied(prims.broadcast, operators.operand(operand), shape=shape, axes=axes)
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """x with leading axes of size 1, so that it has `rank` axes."""
+    x = operators.operand(x)
+    return reshape(x, (1,) * (rank - x.ndim) + x.shape)
+
+
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The array with axes of size 1 at the given places of the result."""
+    x = operators.operand(array)
+    new = distinct_axes("expand_dims", dimensions, x.ndim + len(dimensions))
+    old = iter(x.shape)
+    return reshape(x, [1 if axis in new else next(old) for axis in range(x.ndim + len(new))])
+
+
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The array without the given axes, which must have size 1."""
+    x = operators.operand(array)
+    axes = distinct_axes("squeeze", dimensions, x.ndim)
+    if builtins.any(x.shape[axis] != 1 for axis in axes):
+        raise ValueError(f"lax.squeeze of {described([x])}: axes {axes} must have size 1; at {user_line()}")
+    return reshape(x, [n for axis, n in enumerate(x.shape) if axis not in axes])
+
+
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """The operand with the axes from start up to, not including, stop made one."""
+    x = operators.operand(operand)
+    start, stop, _ = builtins.slice(start_dimension, stop_dimension).indices(x.ndim)
+    if stop <= start:
+        raise ValueError(
+            f"lax.collapse of {described([x])}: there are no axes from {start} to {stop}; at {user_line()}"
+        )
+    return reshape(x, (*x.shape[:start], prod(x.shape[start:stop]), *x.shape[stop:]))
+
+
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
+    """The operands one after another along an axis."""
+    if not operands:
+        raise ValueError(f"lax.concatenate needs at least one operand; at {user_line()}")
+    arrays = of_one_dtype("concatenate", *operands)
+    return applied(prims.concatenate, *arrays, axis=one_axis("concatenate", dimension, arrays[0].ndim))
+
+
+def split(operand: ArrayLike, sizes: Sizes, axis: int = 0) -> list[Array]:
+    """The operand cut into pieces of the given sizes along an axis, which they must add up to."""
+    x = operators.operand(operand)
+    axis = one_axis("split", axis, x.ndim)
+    if builtins.sum(sizes) != x.shape[axis]:
+        raise ValueError(
+            f"lax.split of {described([x])}: sizes {tuple(sizes)} don't add up to axis {axis}; at "
+            f"{user_line()}"
+        )
+    pieces, begin = [], 0
+    for size in sizes:
+        pieces.append(slice_in_dim(x, begin, begin + size, axis=axis))
+        begin += size
+    return pieces
+
+
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Array:
+    """The operand with the value before it (low), after it (high) and between its elements (interior), per
+    axis.
+
+    Negative low or high take elements away, counted after the interior has been put in."""
+    x, value = of_one_dtype("pad", operand, padding_value)
+    if len(padding_config) != x.ndim:
+        raise ValueError(
+            f"lax.pad of {described([x])} needs (low, high, interior) for each of its axes; at {user_line()}"
+        )
+    amounts = [tuple([operator.index(n) for n in entry]) for entry in padding_config]
+    low, high, interior = ([entry[i] for entry in amounts] for i in range(3))
+    result = x
+    if builtins.any(
+        n != 0 for entry in amounts for n in (builtins.max(entry[0], 0), builtins.max(entry[1], 0), entry[2])
+    ):
+        positive = (tuple([builtins.max(n, 0) for n in numbers]) for numbers in (low, high))
+        before, after = positive
+        result = applied(prims.pad, x, value, low=before, high=after, interior=tuple(interior))
+    if builtins.any(n < 0 for n in (*low, *high)):
+        start = [builtins.max(-n, 0) for n in low]
+        limit = [n - builtins.max(-after, 0) for n, after in zip(result.shape, high, strict=True)]
+        if builtins.any(b < a for a, b in zip(start, limit, strict=True)):
+            raise ValueError(
+                f"lax.pad of {described([x])} by {amounts} takes more elements away than there are; at "
+                f"{user_line()}"
+            )
+        result = slice(result, start, limit)
+    return result
+
+
+def slice(
+    operand: ArrayLike,
+    start_indices: Sequence[int],
+    limit_indices: Sizes,
+    strides: Sequence[int] | None = None,
+) -> Array:
+    """The elements from start up to, not including, limit, every stride-th, per axis; 0 <= start <= limit <=
+    size."""
+    x = operators.operand(operand)
+    start, limit = as_shape(start_indices), as_shape(limit_indices)
+    step = (1,) * x.ndim if strides is None else as_shape(strides)
+    return applied(prims.slice_, x, start=start, limit=limit, step=step)
+
+
+def slice_in_dim(
+    operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
+    """`slice` along one axis: as Python's x[start:limit:stride], but beyond the ends it raises ValueError."""
+    x = operators.operand(operand)
+    axis = one_axis("slice_in_dim", axis, x.ndim)
+    size = x.shape[axis]
+    start = 0 if start_index is None else start_index + size if start_index < 0 else start_index
+    limit = size if limit_index is None else limit_index + size if limit_index < 0 else limit_index
+    starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    starts[axis], limits[axis], strides[axis] = start, limit, stride
+    return slice(x, starts, limits, strides)
+
+
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The elements in reverse order along axes."""
+    x = operators.operand(operand)
+    axes = distinct_axes("rev", dimensions, x.ndim)
+    return applied(prims.flip, x, axes=axes) if axes else x

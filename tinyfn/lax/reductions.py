@@ -1,0 +1,121 @@
+"""Reductions, cumulative sums and sorting."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators, prims
+from ..trace.array import Array
+from ..trace.errors import user_line
+from ..trace.prim import Primitive
+from .arguments import ArrayLike, applied, described, distinct_axes, one_axis
+from .elementwise import stop_gradient, sub
+from .movement import expand_dims, moved, rev, slice_in_dim, squeeze
+
+
+def _reduction(primitive: Primitive) -> Callable[[ArrayLike, Sequence[int] | int], Array]:
+    def apply(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+        x = operators.operand(operand)
+        return applied(primitive, x, axes=distinct_axes(primitive.name, axes, x.ndim))
+
+    apply.__name__ = apply.__qualname__ = primitive.name
+    apply.__doc__ = primitive.__doc__
+    return apply
+
+
+reduce_sum, reduce_prod = _reduction(prims.reduce_sum), _reduction(prims.reduce_prod)
+reduce_max, reduce_min = _reduction(prims.reduce_max), _reduction(prims.reduce_min)
+reduce_and, reduce_or = _reduction(prims.reduce_and), _reduction(prims.reduce_or)
+
+
+def argmax(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Array:
+    """The position of the greatest element along an axis, the first of equals, the first NaN if there is
+    one."""
+    x = operators.operand(operand)
+    return applied(
+        prims.argmax, x, axis=one_axis("argmax", axis, x.ndim), dtype=dtypes.canonical(index_dtype)
+    )
+
+
+def argmin(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Array:
+    """The position of the least element along an axis, the first of equals, the first NaN if there is one."""
+    x = operators.operand(operand)
+    return applied(
+        prims.argmin, x, axis=one_axis("argmin", axis, x.ndim), dtype=dtypes.canonical(index_dtype)
+    )
+
+
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The sums of the elements up to and including each along an axis, from the end if `reverse`."""
+    x = operators.operand(operand)
+    return applied(prims.cumsum, x, axis=one_axis("cumsum", axis, x.ndim), reverse=bool(reverse))
+
+
+def _order(x: Array) -> Array:
+    """The stable order of the elements along the last axis, NaNs last."""
+    return applied(prims.extern, stop_gradient(x), function=prims.ARGSORT)
+
+
+def _taken(x: Array, order: Array) -> Array:
+    """Along the last axis the elements at the positions in `order`, which has x's other axes."""
+    at = expand_dims(order, (order.ndim,))
+    axis = x.ndim - 1
+    result = applied(prims.gather, x, at, axes=(axis,), sizes=(1,), batch_dims=axis, mode="clip")
+    return squeeze(result, (result.ndim - 1,))
+
+
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """The elements in rising order along an axis, NaNs last; the sort is stable.
+
+    Of a tuple of arrays of one shape all are put into the order of the first `num_keys`, which compare one
+    after another. Sorting runs on the host; derivatives go to the elements where they came from."""
+    several = isinstance(operand, (tuple, list))
+    arrays = [operators.operand(x) for x in (operand if several else (operand,))]
+    if (
+        not arrays
+        or not 1 <= num_keys <= len(arrays)
+        or builtins.any(a.shape != arrays[0].shape for a in arrays)
+    ):
+        raise ValueError(
+            f"lax.sort of {described(arrays)} by {num_keys} keys needs arrays of one shape and at least one "
+            f"key; at {user_line()}"
+        )
+    axis = one_axis("sort", dimension, arrays[0].ndim)
+    last = arrays[0].ndim - 1
+    rows = [moved(a, axis, last) for a in arrays]
+    order: Array | None = None
+    for key in reversed(rows[:num_keys]):
+        order = _order(key) if order is None else _taken(order, _order(_taken(key, order)))
+    assert order is not None
+    results = [moved(_taken(a, order), last, axis) for a in rows]
+    return tuple(results) if several else results[0]
+
+
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """The keys in rising order along an axis, and the values in the order of their keys."""
+    sorted_keys, sorted_values = sort((keys, values), dimension, is_stable)
+    return sorted_keys, sorted_values
+
+
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+    """The k greatest elements along an axis in falling order (NaNs count as greatest), and their positions
+    (int32)."""
+    x = operators.operand(operand)
+    axis = one_axis("top_k", axis, x.ndim)
+    k, size, last = operator.index(k), x.shape[axis], x.ndim - 1
+    if not 0 <= k <= size:
+        raise ValueError(
+            f"lax.top_k of {described([x])} along axis {axis}: k is {k}, but there are {size} elements; at "
+            f"{user_line()}"
+        )
+    rows = moved(x, axis, last)
+    # Reversed twice, so that of equal elements the first comes first.
+    order = slice_in_dim(rev(_order(rev(rows, (last,))), (last,)), 0, k, axis=last)
+    order = sub(size - 1, order)
+    return moved(_taken(rows, order), last, axis), moved(order, last, axis)

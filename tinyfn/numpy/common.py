@@ -1,0 +1,205 @@
+"""What the functions of this namespace share: the types of their arguments, axes, shapes, dtypes, and fast paths."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array, is_scalar, wrap
+from ..trace.dtype import DType
+from ..trace.errors import user_line
+from ..trace.indexing import reshape
+from ..trace.prim import Primitive
+from ..trace.sint import is_symbolic
+from ..trace.tracing import bind, current_trace
+
+ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.number[Any] | np.bool_ | complex
+DTypeLike: TypeAlias = Any
+Axis: TypeAlias = int | Sequence[int] | None
+Shape: TypeAlias = int | Sequence[Any]
+
+
+def at_user() -> str:
+    """`; at file.py:12 (in loss)`, the end of a message."""
+    return f"; at {user_line()}"
+
+
+def described(*xs: Array) -> str:
+    """`float32[3] and float32[4]`."""
+    return o.described(*xs)
+
+
+def operand(x: Any, what: str) -> Array:
+    """An argument as an array; lists raise a TypeError that names the function."""
+    if isinstance(x, (list, tuple)):
+        raise TypeError(f"{what} takes arrays or numbers, not a {type(x).__name__}{at_user()}: use array(...) on it first")
+    return o.operand(x)
+
+
+def axis_of(axis: Any, ndim: int, what: str) -> int:
+    """An axis counted from the front; raises ValueError if there is no such axis."""
+    position: int = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise ValueError(f"{what}: axis {position} is out of bounds for an array with {ndim} axes{at_user()}")
+    return position % ndim if ndim else 0
+
+
+def axes_of(axis: Axis, ndim: int, what: str) -> tuple[int, ...]:
+    """Axes (None: all) counted from the front; raises ValueError if one is missing or repeated."""
+    if axis is None:
+        return tuple(range(ndim))
+    if not isinstance(axis, (tuple, list)):
+        return (axis_of(axis, ndim, what),)
+    axes = tuple([axis_of(a, ndim, what) for a in axis])
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{what}: axis={axis} names an axis twice{at_user()}")
+    return axes
+
+
+def shape_of(shape: Any, what: str) -> tuple[Any, ...]:
+    """A shape as a tuple of sizes; an int is the size of the only axis."""
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    result = tuple([n if is_symbolic(n) else operator.index(n) for n in sizes])
+    if any(not is_symbolic(n) and n < 0 for n in result):
+        raise ValueError(f"{what}: shape {result} has a negative size{at_user()}")
+    return result
+
+
+def dtype_or(dtype: DTypeLike, default: DType) -> DType:
+    """The dtype that is named, or the default for None."""
+    return default if dtype is None else dtypes.canonical(dtype)
+
+
+def inexact(x: Any, what: str) -> Array:
+    """An argument as an array of floats; integers and bools become float32."""
+    array = operand(x, what)
+    return array if dtypes.is_inexact(array.dtype) else o.to_dtype(array, dtypes.DEFAULT_FLOAT)
+
+
+def sequence(xs: Any, what: str) -> list[Array]:
+    """A sequence of arrays, or the slices of one array along its first axis."""
+    if isinstance(xs, (Array, np.ndarray)):
+        if not xs.shape:
+            raise ValueError(f"{what} takes a sequence of arrays, not a scalar{at_user()}")
+        whole = o.operand(xs)
+        return [whole[i] for i in range(whole.shape[0])]  # type: ignore[index]
+    if is_scalar(xs) or not hasattr(xs, "__iter__"):
+        raise TypeError(f"{what} takes a sequence of arrays, not a {type(xs).__name__}{at_user()}")
+    return [o.operand(np.asarray(x)) if isinstance(x, (list, tuple)) else o.operand(x) for x in xs]
+
+
+def promoted(*xs: Any) -> list[Array]:
+    """The arguments as arrays of one dtype."""
+    return o.promote(*xs)[0]
+
+
+def move_to(x: Array, axis: int, target: int) -> Array:
+    """x with one axis moved and the others in their order; both counted from the front."""
+    if axis == target:
+        return x
+    order = [a for a in range(x.ndim) if a != axis]
+    order.insert(target, axis)
+    return permute(x, order)
+
+
+def permute(x: Array, order: Sequence[int]) -> Array:
+    """x with its axes in another order."""
+    permutation = tuple(order)
+    return x if permutation == tuple(range(x.ndim)) else bind(prims.transpose, (x,), {"permutation": permutation})
+
+
+def slice_axis(x: Array, axis: int, start: Any, limit: Any, step: int = 1) -> Array:
+    """The elements of x from start to limit along one axis."""
+    n = x.ndim
+    starts, limits, steps = [0] * n, list(x.shape), [1] * n
+    starts[axis], limits[axis], steps[axis] = start, limit, step
+    return bind(prims.slice_, (x,), {"start": tuple(starts), "limit": tuple(limits), "step": tuple(steps)})
+
+
+def concatenate_arrays(xs: Sequence[Array], axis: int) -> Array:
+    """The arrays, of one dtype, one after another."""
+    return xs[0] if len(xs) == 1 else bind(prims.concatenate, tuple(xs), {"axis": axis})
+
+
+def full_of(value: Any, dtype: DType, shape: tuple[Any, ...]) -> Array:
+    """An array of one Python number everywhere."""
+    if current_trace() is None:
+        return wrap(np.full(shape, value, dtype))
+    return o.broadcast_to(o.scalar(value, dtype), shape)
+
+
+def iota(dtype: DType, shape: tuple[Any, ...], axis: int) -> Array:
+    """Along `axis` the numbers 0, 1, 2, ..."""
+    return bind(prims.iota, (), {"dtype": dtype, "shape": shape, "axis": axis})
+
+
+def keep_axes(y: Array, shape: tuple[Any, ...], axes: tuple[int, ...], keepdims: bool) -> Array:
+    """A reduction's result with the reduced axes kept at size 1, if asked for."""
+    return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
+
+
+# Fast paths: on known arrays whose dtypes NumPy promotes as we do, its function is called directly.
+
+
+def unary(primitive: Primitive, x: Any, what: str) -> Array:
+    """A primitive on floats; integers and bools become float32."""
+    if type(x) is Array and current_trace() is None:
+        value = x.value
+        if value.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                result = np.asarray(primitive.reference(value))
+            return wrap(result, x.weak_type)
+    return bind(primitive, (inexact(x, what),), {})
+
+
+_UFUNCS: dict[Primitive, Callable[..., Any]] = {
+    p: p.reference
+    for p in (
+        prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le, prims.gt, prims.ge,
+        prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
+    )
+}  # fmt: skip
+_UFUNCS[prims.div] = np.divide  # of floats; integers take another path
+
+
+_OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
+
+
+def binary(primitive: Primitive, x: Any, y: Any, floats: bool = False) -> Array:
+    """A primitive on two arguments promoted to one dtype (a float, if `floats`) and broadcast to one shape."""
+    if current_trace() is None:
+        first, second, weak = x, y, True
+        accepted = "f" if floats else "fiu"
+        kind = ""
+        if type(x) is Array:
+            first, weak = x.value, x.weak_type
+            kind = first.dtype.kind
+        if type(y) is Array:
+            second = y.value
+            weak = weak and y.weak_type
+            if kind:
+                # Two arrays: of the same type. Otherwise one is a Python number that adapts to the other.
+                fits = first.dtype is second.dtype and kind in accepted
+            else:
+                kind = second.dtype.kind
+                fits = kind in accepted and (type(x) is int or (type(x) is float and kind == "f"))
+        else:
+            fits = kind != "" and kind in accepted and (type(y) is int or (type(y) is float and kind == "f"))
+        if fits:
+            try:
+                with np.errstate(all="ignore"):
+                    result = np.asarray(_UFUNCS[primitive](first, second))
+                return wrap(result, weak and result.dtype.kind != "b")
+            except (ValueError, OverflowError):
+                pass  # to be raised again with a better message
+    if primitive in _OF_BOOLS:
+        arrays = promoted(x, y)
+        if arrays[0].dtype is dtypes.bool_:
+            return o.elementwise(_OF_BOOLS[primitive], *arrays)
+    return o.elementwise(primitive, x, y, inexact=floats)

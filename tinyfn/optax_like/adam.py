@@ -1,0 +1,89 @@
+"""The LAMB family: adam, adamw and lamb are one rule with different settings, as in tinygrad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..trace import operators, prims
+from ..trace.dtype import DType
+from .base import Numbers, Optimizer, Parts, Rule, State, full, number, real, stored
+
+
+class LambRule(Rule):
+    """Running means of the gradient and its square, and maybe a trust ratio."""
+
+    slots = ("m", "v")
+
+    def __init__(
+        self, name: str, lr: float, b1: float, b2: float, eps: float, weight_decay: float, adam: bool,
+        fused: bool | None, state_dtype: Any, const_lr: bool | None,
+    ):  # fmt: skip
+        self.b1, self.b2 = number(name, "b1", b1, below=1), number(name, "b2", b2, below=1)
+        self.eps = number(name, "eps", eps)
+        self.weight_decay = real(name, "weight_decay", weight_decay)
+        self.adam = bool(adam)
+        super().__init__(
+            name, lr, fused, state_dtype, const_lr, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, adam=self.adam
+        )
+
+    def shared_state(self, dtype: DType) -> State:
+        return {"b1_t": full((1,), 1, dtype), "b2_t": full((1,), 1, dtype)}
+
+    def advance(self, state: State) -> State:
+        return {
+            "b1_t": operators.multiply(state["b1_t"], self.b1),
+            "b2_t": operators.multiply(state["b2_t"], self.b2),
+        }
+
+    def scalars(self, rate: Numbers, shared: State) -> tuple[Numbers, ...]:
+        # m̂ / (√v̂ + eps), with m̂ = m / (1 - b1_t) and v̂ = v / (1 - b2_t), is m / (√v · ratio + floor).
+        first = 1.0 - shared["b1_t"]
+        return rate, first / prims.sqrt(1.0 - shared["b2_t"]), first * self.eps
+
+    def delta(
+        self, t: Numbers, g: Numbers, slots: Sequence[Numbers], scalars: Sequence[Numbers], parts: Parts
+    ) -> tuple[Numbers, tuple[Numbers, ...]]:
+        rate, ratio, floor = scalars
+        old_m, old_v = (operators.to_dtype(slot, g.dtype) for slot in slots)
+        new_m, m = stored(self.b1 * old_m + (1.0 - self.b1) * g, slots[0])
+        new_v, v = stored(self.b2 * old_v + (1.0 - self.b2) * (g * g), slots[1])
+        up = m / (prims.sqrt(v) * ratio + floor)
+        if self.weight_decay:
+            up = up + self.weight_decay * t
+        if not self.adam:
+            size, length = parts.norm(t), parts.norm(up)
+            trust = operators.elementwise_where((size > 0) & (length > 0), size / length, 1.0)
+            rate = parts.spread(trust * rate)
+        return rate * up, (new_m, new_v)
+
+
+def adam(
+    lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8,
+    *, fused: bool | None = None, state_dtype: Any = None, const_lr: bool | None = None,
+) -> Optimizer:  # fmt: skip
+    """Adam: t -= lr · m̂ / (√v̂ + eps), with m̂ and v̂ the bias-corrected running means of the gradient and its square.
+
+    From Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 1. The other settings: see `sgd`."""
+    return LambRule("adam", lr, b1, b2, eps, 0.0, True, fused, state_dtype, const_lr)
+
+
+def adamw(
+    lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01,
+    *, fused: bool | None = None, state_dtype: Any = None, const_lr: bool | None = None,
+) -> Optimizer:  # fmt: skip
+    """`adam` with decoupled weight decay: t -= lr · (m̂ / (√v̂ + eps) + weight_decay · t).
+
+    From Loshchilov and Hutter 2019, "Decoupled weight decay regularization". The other settings: see `sgd`."""
+    return LambRule("adamw", lr, b1, b2, eps, weight_decay, True, fused, state_dtype, const_lr)
+
+
+def lamb(
+    lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False,
+    *, fused: bool | None = None, state_dtype: Any = None, const_lr: bool | None = None,
+) -> Optimizer:  # fmt: skip
+    """`adamw` whose rate is scaled for each parameter by |t| / |update|, or 1 where either is 0, or with `adam`.
+
+    From You et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", algorithm 2, with
+    the identity as φ. The other settings: see `sgd`."""
+    return LambRule("lamb", lr, b1, b2, eps, weight_decay, adam, fused, state_dtype, const_lr)

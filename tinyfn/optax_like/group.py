@@ -1,0 +1,120 @@
+"""Several optimizers for the parts of one params tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
+
+from ..trace import pytree
+from ..trace.errors import user_line
+from .base import Optimizer, Parameters, State
+
+Label = Hashable
+
+
+class Group(Optimizer):
+    """An optimizer for each label; `group[label]`, or `group[0]` if no label is 0, gives one of them."""
+
+    name = "group"
+
+    def __init__(self, label_fn: Any, optimizers: Mapping[Any, Optimizer]):
+        self.label_fn = label_fn
+        self.optimizers = dict(optimizers)
+        self._last: tuple[pytree.TreeDef, list[Label]] | None = None
+
+    def __repr__(self) -> str:
+        return f"group({self.label_fn!r}, {self.optimizers!r})"
+
+    def __len__(self) -> int:
+        return len(self.optimizers)
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self.optimizers)
+
+    def __getitem__(self, label: Label) -> Optimizer:
+        if label not in self.optimizers and isinstance(label, int):
+            return list(self.optimizers.values())[label]
+        return self.optimizers[label]
+
+    def init(self, params: Any) -> State:
+        parameters = Parameters("group.init", params)
+        labels = self._labels(parameters)
+        state: State = {}
+        for label, optimizer in self.optimizers.items():
+            # A label that no parameter has is no error: a model without biases has none for theirs.
+            state[label] = optimizer.init(_only(label, labels, parameters, parameters.arrays)) if label in labels else {}
+        return state
+
+    def step(self, params: Any, grads: Any, state: State) -> tuple[Any, State]:
+        parameters = Parameters("group.step", params)
+        gradients = parameters.gradients(grads)
+        if all(g is None for g in gradients):
+            raise ValueError(f"group.step: every gradient is None, so there is nothing to train; at {user_line()}")
+        labels = self._labels(parameters)
+        if not isinstance(state, dict) or set(state) != set(self.optimizers):
+            found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+            raise ValueError(
+                f"group.step: the state should be a dict with the labels {_named(self.optimizers)}, not {found}; at "
+                f"{user_line()}: make it with this group's init"
+            )
+        given = parameters.raw_gradients
+        arrays, new_state = list(parameters.arrays), dict(state)
+        for label, optimizer in self.optimizers.items():
+            if all(g is None for g, other in zip(gradients, labels, strict=True) if other == label):
+                continue
+            mine = _only(label, labels, parameters, parameters.arrays)
+            stepped, new_state[label] = optimizer.step(mine, _only(label, labels, parameters, given), state[label])
+            for i, array in enumerate(parameters.tree.flatten_up_to(stepped)):
+                if labels[i] == label:
+                    arrays[i] = array
+        return pytree.unflatten(parameters.tree, arrays), new_state
+
+    def _labels(self, parameters: Parameters) -> list[Label]:
+        last = self._last
+        if last is not None and last[0] == parameters.tree:
+            labels = last[1]
+        else:
+            labels = self._find_labels(parameters)
+            self._last = parameters.tree, labels
+        for i, first in enumerate(parameters.first):
+            if labels[i] != labels[first]:
+                raise ValueError(
+                    f"{parameters.what}: {parameters.where(i)} and params{parameters.path(first)} are the same array, but have "
+                    f"the labels {labels[i]!r} and {labels[first]!r}; at {user_line()}: a parameter has one optimizer"
+                )
+        return labels
+
+    def _find_labels(self, parameters: Parameters) -> list[Label]:
+        if callable(self.label_fn):
+            labels = [self.label_fn(path) for path, _ in pytree.flatten_with_path(parameters.params)[0]]
+        else:
+            labels = pytree.broadcast_prefix(self.label_fn, parameters.params)
+        for i, label in enumerate(labels):
+            if label not in self.optimizers:
+                raise ValueError(
+                    f"{parameters.what}: {parameters.where(i)} has the label {label!r}, but there are optimizers for "
+                    f"{_named(self.optimizers)} only; at {user_line()}"
+                )
+        return labels
+
+
+def _only(label: Label, labels: list[Label], parameters: Parameters, leaves: list[Any]) -> Any:
+    """The tree with None for the leaves that have another label."""
+    kept = [leaf if mine == label else None for leaf, mine in zip(leaves, labels, strict=True)]
+    return pytree.unflatten(parameters.tree, kept)
+
+
+def _named(labels: Mapping[Any, Any]) -> str:
+    return ", ".join(map(repr, labels))
+
+
+def group(label_fn: Any | Callable[[pytree.KeyPath], Label], optimizers: Mapping[Any, Optimizer]) -> Group:
+    """One optimizer for each label, each training the parameters that have it; the state is a dict by label.
+
+    `label_fn` is a pytree of labels, which may stop above the leaves of params (one label for a whole subtree), or a function
+    of a leaf's key path (use `tinyfn.tree`'s paths, or `str` of its entries). Optimizers may be groups themselves. An
+    optimizer none of whose parameters has a gradient does not step. Raises ValueError for a label without an optimizer
+    and, outside of traces, for one array that has two labels."""
+    if not isinstance(optimizers, Mapping) or not optimizers or not all(isinstance(o, Optimizer) for o in optimizers.values()):
+        raise TypeError(f"group needs a dict from labels to optimizers, not {optimizers!r}; at {user_line()}")
+    return Group(label_fn, optimizers)
