@@ -12,6 +12,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array, as_array, is_scalar
+from ..trace.dtype import DType
 from ..trace.errors import user_line
 from ..trace.operators import broadcast_shapes
 from ..trace.prim import Primitive
@@ -22,16 +23,22 @@ Sizes: TypeAlias = Sequence[Any]
 
 
 def described(xs: Sequence[Any]) -> str:
+    """`float32[3], 2.0`: arguments in error messages."""
     return ", ".join(dtypes.describe(x.dtype, x.shape) if isinstance(x, Array) else repr(x) for x in xs)
+
+
+def _kind(x: Any) -> tuple[DType, bool]:
+    """The dtype that an array or a Python number has, and whether it is weak."""
+    if isinstance(x, Array):
+        return x.dtype, x.weak_type
+    kind: Any = type(x)
+    return dtypes.canonical(kind), kind is not bool
 
 
 def of_one_dtype(name: str, *xs: ArrayLike) -> list[Array]:
     """The arguments as arrays of the one dtype that all but the weak ones have."""
     given = [x if isinstance(x, Array) or is_scalar(x) else as_array(x) for x in xs]
-    found = [
-        (x.dtype, x.weak_type) if isinstance(x, Array) else (dtypes.canonical(type(x)), type(x) is not bool)
-        for x in given
-    ]
+    found = [_kind(x) for x in given]
     strong = [dtype for dtype, weak in found if not weak]
     target = strong[0] if strong else found[0][0]
     for dtype, weak in found:
@@ -39,9 +46,8 @@ def of_one_dtype(name: str, *xs: ArrayLike) -> list[Array]:
             weak and strong and dtypes.promote_pair(target, False, dtype, True)[0] is target
         ):
             raise TypeError(
-                f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast "
-                "them with "
-                "lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
+                f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast them "
+                "with lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
             )
     return [
         operators.to_dtype(x, target)
@@ -59,14 +65,14 @@ def of_one_shape(name: str, arrays: Sequence[Array]) -> list[Array]:
     if len({len(shape) for shape in shapes}) > 1:
         raise TypeError(
             f"lax.{name} needs arguments with equally many axes, not {described(arrays)}; at {user_line()}: "
-            "add axes with "
-            "lax.broadcast_in_dim, or use the function of tinyfn.numpy, which broadcasts"
+            "add axes with lax.broadcast_in_dim, or use the function of tinyfn.numpy, which broadcasts"
         )
     shape = broadcast_shapes(*shapes)
     return [operators.broadcast_to(a, shape) for a in arrays]
 
 
 def one_axis(name: str, axis: int, ndim: int) -> int:
+    """An axis counted from the start; raises ValueError if there is none such."""
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise ValueError(
@@ -76,6 +82,7 @@ def one_axis(name: str, axis: int, ndim: int) -> int:
 
 
 def distinct_axes(name: str, axes: Sequence[int] | int, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the start; raises ValueError if two are the same."""
     found = tuple([one_axis(name, axis, ndim) for axis in ((axes,) if isinstance(axes, int) else axes)])
     if len(set(found)) != len(found):
         raise ValueError(f"lax.{name}: the axes {tuple(found)} are not distinct; at {user_line()}")
@@ -90,9 +97,11 @@ def as_shape(shape: Sizes | int) -> tuple[Any, ...]:
 
 
 def all_axes(x: Array) -> tuple[int, ...]:
+    """All axes in order."""
     return tuple(range(x.ndim))
 
 
 def applied(primitive: Primitive, *xs: Array, **params: Any) -> Array:
+    """A primitive's result on arrays."""
     result: Array = primitive(*xs, **params)
     return result

@@ -5,4 +5,7 @@ from .base import Optimizer, set_learning_rate
 from .group import Group, group
 from .sgd import lars, muon, newton_schulz, sgd
 
-__all__ = ["Group", "Optimizer", "adam", "adamw", "group", "lamb", "lars", "muon", "newton_schulz", "set_learning_rate", "sgd"]
+__all__ = [
+    "Group", "Optimizer", "adam", "adamw", "group", "lamb", "lars", "muon", "newton_schulz",
+    "set_learning_rate", "sgd",
+]  # fmt: skip

@@ -7,13 +7,14 @@ from typing import Any
 
 from ..trace import pytree
 from ..trace.errors import user_line
-from .base import Optimizer, Parameters, State
+from .base import Optimizer, State
+from .parameters import Parameters
 
 Label = Hashable
 
 
 class Group(Optimizer):
-    """An optimizer for each label; `group[label]`, or `group[0]` if no label is 0, gives one of them."""
+    """An optimizer for each label; `group[label]`, or `group[i]` if i is no label, gives one of them."""
 
     name = "group"
 
@@ -33,40 +34,45 @@ class Group(Optimizer):
 
     def __getitem__(self, label: Label) -> Optimizer:
         if label not in self.optimizers and isinstance(label, int):
-            return list(self.optimizers.values())[label]
-        return self.optimizers[label]
+            found: Optimizer = list(self.optimizers.values())[label]
+            return found
+        found = self.optimizers[label]
+        return found
 
     def init(self, params: Any) -> State:
         parameters = Parameters("group.init", params)
         labels = self._labels(parameters)
+        # A label that no parameter has is no error: a model without biases has none for theirs.
         state: State = {}
         for label, optimizer in self.optimizers.items():
-            # A label that no parameter has is no error: a model without biases has none for theirs.
-            state[label] = optimizer.init(_only(label, labels, parameters, parameters.arrays)) if label in labels else {}
+            mine = _only(label, labels, parameters, parameters.leaves)
+            state[label] = optimizer.init(mine) if label in labels else {}
         return state
 
     def step(self, params: Any, grads: Any, state: State) -> tuple[Any, State]:
         parameters = Parameters("group.step", params)
         gradients = parameters.gradients(grads)
-        if all(g is None for g in gradients):
-            raise ValueError(f"group.step: every gradient is None, so there is nothing to train; at {user_line()}")
         labels = self._labels(parameters)
         if not isinstance(state, dict) or set(state) != set(self.optimizers):
             found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
             raise ValueError(
-                f"group.step: the state should be a dict with the labels {_named(self.optimizers)}, not {found}; at "
-                f"{user_line()}: make it with this group's init"
+                f"group.step: the state should be a dict with the labels {self._named()}, not {found}; "
+                f"at {user_line()}: make it with this group's init"
             )
-        given = parameters.raw_gradients
+        given = parameters.up_to(grads, "grads")
         arrays, new_state = list(parameters.arrays), dict(state)
         for label, optimizer in self.optimizers.items():
-            if all(g is None for g, other in zip(gradients, labels, strict=True) if other == label):
+            mine = [i for i, other in enumerate(labels) if other == label]
+            if all(gradients[i] is None for i in mine):
                 continue
-            mine = _only(label, labels, parameters, parameters.arrays)
-            stepped, new_state[label] = optimizer.step(mine, _only(label, labels, parameters, given), state[label])
-            for i, array in enumerate(parameters.tree.flatten_up_to(stepped)):
-                if labels[i] == label:
-                    arrays[i] = array
+            stepped, new_state[label] = optimizer.step(
+                _only(label, labels, parameters, parameters.leaves),
+                _only(label, labels, parameters, given),
+                state[label],
+            )
+            changed = parameters.tree.flatten_up_to(stepped)
+            for i in mine:
+                arrays[i] = changed[i]
         return pytree.unflatten(parameters.tree, arrays), new_state
 
     def _labels(self, parameters: Parameters) -> list[Label]:
@@ -79,8 +85,9 @@ class Group(Optimizer):
         for i, first in enumerate(parameters.first):
             if labels[i] != labels[first]:
                 raise ValueError(
-                    f"{parameters.what}: {parameters.where(i)} and params{parameters.path(first)} are the same array, but have "
-                    f"the labels {labels[i]!r} and {labels[first]!r}; at {user_line()}: a parameter has one optimizer"
+                    f"{parameters.what}: {parameters.where(i)} and params{parameters.path(first)} are the "
+                    f"same array, but have the labels {labels[i]!r} and {labels[first]!r}; "
+                    f"at {user_line()}: give a parameter one optimizer"
                 )
         return labels
 
@@ -92,10 +99,13 @@ class Group(Optimizer):
         for i, label in enumerate(labels):
             if label not in self.optimizers:
                 raise ValueError(
-                    f"{parameters.what}: {parameters.where(i)} has the label {label!r}, but there are optimizers for "
-                    f"{_named(self.optimizers)} only; at {user_line()}"
+                    f"{parameters.what}: {parameters.where(i)} has the label {label!r}, but there are "
+                    f"optimizers for {self._named()} only; at {user_line()}"
                 )
         return labels
+
+    def _named(self) -> str:
+        return ", ".join(map(repr, self.optimizers))
 
 
 def _only(label: Label, labels: list[Label], parameters: Parameters, leaves: list[Any]) -> Any:
@@ -104,17 +114,15 @@ def _only(label: Label, labels: list[Label], parameters: Parameters, leaves: lis
     return pytree.unflatten(parameters.tree, kept)
 
 
-def _named(labels: Mapping[Any, Any]) -> str:
-    return ", ".join(map(repr, labels))
-
-
-def group(label_fn: Any | Callable[[pytree.KeyPath], Label], optimizers: Mapping[Any, Optimizer]) -> Group:
+def group(label_fn: Callable[[pytree.KeyPath], Label] | Any, optimizers: Mapping[Any, Optimizer]) -> Group:
     """One optimizer for each label, each training the parameters that have it; the state is a dict by label.
 
-    `label_fn` is a pytree of labels, which may stop above the leaves of params (one label for a whole subtree), or a function
-    of a leaf's key path (use `tinyfn.tree`'s paths, or `str` of its entries). Optimizers may be groups themselves. An
-    optimizer none of whose parameters has a gradient does not step. Raises ValueError for a label without an optimizer
-    and, outside of traces, for one array that has two labels."""
-    if not isinstance(optimizers, Mapping) or not optimizers or not all(isinstance(o, Optimizer) for o in optimizers.values()):
+    `label_fn` is a pytree of labels, in which one label may stand for a whole subtree of params, or a
+    function of a leaf's key path that gives its label (and always the same one). Optimizers may be groups
+    themselves. One none of whose parameters has a gradient does not step. Raises TypeError if an optimizer is
+    none; `init` and `step` raise ValueError for a label without an optimizer and, outside of traces, for one
+    array with two labels."""
+    is_mapping = isinstance(optimizers, Mapping) and len(optimizers) > 0
+    if not is_mapping or not all(isinstance(o, Optimizer) for o in optimizers.values()):
         raise TypeError(f"group needs a dict from labels to optimizers, not {optimizers!r}; at {user_line()}")
     return Group(label_fn, optimizers)

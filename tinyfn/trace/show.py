@@ -47,7 +47,7 @@ def namespace() -> dict[str, Any]:
 def run_source(text: str, name: str) -> Any:
     """The function `name` that printed source defines."""
     scope = namespace()
-    exec(compile(text, f"<graph {name}>", "exec"), scope)
+    exec(compile(text, f"<graph {name}>", "exec", dont_inherit=True), scope)
     return scope[name]
 
 
