@@ -304,9 +304,8 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mo
     A p below 2^-23 (float32) needs mode "high", which draws two numbers for each."""
     chance = operators.operand(p)
     if not dtypes.is_float(chance.dtype):
-        raise TypeError(
-            f"random.bernoulli needs a float p, not {dtypes.describe(chance.dtype, chance.shape)}; at {user_line()}"
-        )
+        found = dtypes.describe(chance.dtype, chance.shape)
+        raise TypeError(f"random.bernoulli needs a float p, not {found}; at {user_line()}")
     if mode not in ("low", "high"):
         raise ValueError(f'random.bernoulli has the modes "low" and "high", not {mode!r}; at {user_line()}')
     dtype, shape = chance.dtype, chance.shape if shape is None else as_shape(shape)

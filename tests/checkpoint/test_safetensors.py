@@ -859,13 +859,6 @@ def test_the_mapping_lives_as_long_as_an_array(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_wrap_is_the_one_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    safe_save({"a": np.arange(4)}, tmp_path / "f")
-    wrap: Callable[[Any], Any] = lambda array: ("wrapped", array)
-    monkeypatch.setattr(module, "_wrap", wrap)
-    kind, array = safe_load(tmp_path / "f")["a"]
-    assert kind == "wrapped"
-    assert array.tolist() == [0, 1, 2, 3]
 
 
 # A real model

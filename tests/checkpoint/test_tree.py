@@ -603,17 +603,6 @@ def test_restored_tree_can_be_saved_over_its_own_file(tmp_path: Path) -> None:
     assert safe_load(path)["w"][0] == 9999
 
 
-def test_cast_leaves_go_through_the_wrap_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(tmp_path / "f", {"w": np.ones(2, np.float16)})
-    seen: list[Any] = []
-
-    def wrap(array: Any) -> Any:
-        seen.append(array.dtype.name)
-        return array
-
-    monkeypatch.setattr(files, "_wrap", wrap)
-    restore(tmp_path / "f", {"w": np.zeros(2, np.float32)}, strict=False)
-    assert seen == ["float16", "float32"]
 
 
 def test_deep_containers(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ import secrets
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import ml_dtypes
 import numpy as np
+
+from ..trace.array import wrap
 
 MAX_HEADER_SIZE = 100_000_000
 _METADATA_KEY = "__metadata__"
@@ -73,8 +74,7 @@ class _Malformed(Exception):
     """The reason why a header is refused, before the file's name is known."""
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """One tensor's entry in a header: format dtype code, shape, and byte offsets relative to `data_start`."""
 
     dtype: str
@@ -90,8 +90,7 @@ class TensorInfo:
 _Plan = list[tuple[str, TensorInfo]]
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """A validated header: `tensors` in file order, `metadata` (None if absent), sizes in bytes."""
 
     tensors: dict[str, TensorInfo]
@@ -115,7 +114,7 @@ def safe_load(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
         header = _read_header(file, path)
         mapping = mmap.mmap(file.fileno(), header.file_size, access=mmap.ACCESS_READ)
-    return {name: _wrap(_view(path, mapping, header, name)) for name in header.tensors}
+    return {name: wrap(_view(path, mapping, header, name)) for name in header.tensors}
 
 
 def safe_save(tensors: Mapping[str, Any], path: Path, metadata: Mapping[str, str] | None = None) -> None:
@@ -131,11 +130,6 @@ def safe_save(tensors: Mapping[str, Any], path: Path, metadata: Mapping[str, str
     plan = sorted(_describe(tensors), key=lambda entry: (-_RANK[entry[1].dtype], entry[0]))
     header = _encode_header(plan, metadata)
     _replace_file(path, _file_blocks(header, plan, tensors))
-
-
-def _wrap(array: np.ndarray[Any, Any]) -> Any:
-    """Turn a read-only view of a mapped file into the array type that users see."""
-    return array
 
 
 # Reading

@@ -15,7 +15,6 @@ An object's attribute that leads back to an object above it adds no names; resto
 from __future__ import annotations
 
 import copy
-import dataclasses
 import enum
 import functools
 import math
@@ -28,9 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinyfn.trace.pytree import flatten_with_path, keystr, unflatten
-
-from . import safetensors as _safetensors
+from ..trace.array import wrap
+from ..trace.pytree import flatten_with_path, keystr, unflatten
+from .safetensors import safe_load, safe_save
 
 # Values whose attributes are not their content.
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial, np.ufunc)
@@ -58,7 +57,7 @@ def save(path: str | os.PathLike[str], tree: Any, metadata: Mapping[str, str] | 
 
     Raises what `get_state_dict` and `safe_save` raise.
     """
-    _safetensors.safe_save(get_state_dict(tree), path, metadata)
+    safe_save(get_state_dict(tree), path, metadata)
 
 
 def restore(path: str | os.PathLike[str], like: Any = None, strict: bool = True) -> Any:
@@ -67,7 +66,7 @@ def restore(path: str | os.PathLike[str], like: Any = None, strict: bool = True)
     Arrays are read when first touched; `strict` is as in `load_state_dict`. Raises SafetensorsError for a
     malformed file, StateDictError if it does not fit `like`, ValueError if a name is both tensor and dict.
     """
-    flat = _safetensors.safe_load(path)
+    flat = safe_load(path)
     if like is None:
         return _nest(flat)
     return _load(f"the file {os.fsdecode(path)!r}", like, flat, strict)
@@ -202,7 +201,7 @@ class _Walk:
         # The copy comes before the attributes, so that references back to the object find the copy.
         result = value if self.owners is None else copy.copy(value)
         self.open_objects[id(value)] = result
-        place = place._replace(strict=False, scalars=place.scalars and dataclasses.is_dataclass(value))
+        place = place._replace(strict=False, scalars=place.scalars and hasattr(value, "__dataclass_fields__"))
         for name, attribute in attributes.items():
             new = self.tree(attribute, place.step(name, f".{name}"))
             if new is not attribute and result is not value:
@@ -224,9 +223,9 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     if isinstance(value, _OPAQUE):
         return None
     attributes = dict(getattr(value, "__dict__", {}))
-    if dataclasses.is_dataclass(value):
-        names = (field.name for field in dataclasses.fields(value))
-        return {name: getattr(value, name) for name in names if hasattr(value, name)} | attributes
+    if hasattr(value, "__dataclass_fields__"):
+        fields = value.__dataclass_fields__
+        return {name: getattr(value, name) for name in fields if hasattr(value, name)} | attributes
     return attributes if hasattr(value, "__dict__") else None
 
 
@@ -303,7 +302,7 @@ def _load(
         dtype = _dtype(leaf.value)
         if _is_array(value) and _same_dtype(_dtype(value), dtype):
             return value
-        return _safetensors._wrap(np.asarray(value).astype(dtype))
+        return wrap(np.asarray(value).astype(dtype))
 
     return _Walk(visit, owners).tree(tree, _Place(None, ""))
 

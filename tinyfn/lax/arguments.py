@@ -46,8 +46,8 @@ def of_one_dtype(name: str, *xs: ArrayLike) -> list[Array]:
             weak and strong and dtypes.promote_pair(target, False, dtype, True)[0] is target
         ):
             raise TypeError(
-                f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast them "
-                "with lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
+                f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast "
+                "them with lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
             )
     return [
         operators.to_dtype(x, target)

@@ -552,8 +552,8 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         return o.broadcast_to(zero, (gap, gap))
     flat = bind(prims.pad, (x, zero), {"low": (0,), "high": (0,), "interior": (n,)})
     square = reshaped(flat, (n, n))
-    low, high = (0, builtins.max(k, 0)), (gap, 0)
-    return bind(prims.pad, (square, zero), {"low": (builtins.max(-k, 0), low[1]), "high": (builtins.max(k, 0), high[0] - low[1]), "interior": (0, 0)})
+    below, above = builtins.max(-k, 0), builtins.max(k, 0)
+    return bind(prims.pad, (square, zero), {"low": (below, above), "high": (above, below), "interior": (0, 0)})
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:

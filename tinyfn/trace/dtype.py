@@ -21,6 +21,8 @@ uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.u
 float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+float8_e4m3fnuz, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 # The gradient of something that has no gradient (an integer): a type with no values, as in JAX.
 float0 = np.dtype([("float0", np.void, 0)])
@@ -31,7 +33,7 @@ UNSIGNED = (uint8, uint16, uint32, uint64)
 SIGNED = (int8, int16, int32, int64)
 INTEGERS = UNSIGNED + SIGNED
 FLOATS = (bfloat16, float16, float32, float64)
-NARROW_FLOATS = (float8_e4m3fn, float8_e5m2)  # storage only: they do not promote with anything but themselves
+NARROW_FLOATS = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)  # storage only: they do not promote with anything but themselves
 COMPLEX = (complex64, complex128)
 ALL = (bool_, *INTEGERS, *FLOATS, *NARROW_FLOATS, *COMPLEX)
 _BY_NAME = {d.name: d for d in ALL}
@@ -98,7 +100,7 @@ _ABOVE: dict[Any, tuple[Any, ...]] = {
     bfloat16: (float32,), float16: (float32,),
     float32: (float64, complex64), float64: (complex128,),
     "complex*": (complex64,), complex64: (complex128,), complex128: (),
-    float8_e4m3fn: (), float8_e5m2: (),
+    **dict.fromkeys(NARROW_FLOATS, ()),
 }  # fmt: skip
 _WEAK_NODES = {"int*": DEFAULT_INT, "float*": DEFAULT_FLOAT, "complex*": DEFAULT_COMPLEX}
 _WEAK_OF_KIND = {"bool": bool_, "signed": "int*", "unsigned": "int*", "float": "float*", "complex": "complex*"}

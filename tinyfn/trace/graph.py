@@ -6,15 +6,14 @@ those arrays. A graph is immutable. Transforms take a graph and give a graph; `r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from . import dtype as dtypes
+from . import sint
 from .execute import Plan
 from .prim import Aval, Primitive
-from .uop import CONST, INPUT, OUTPUT, UOp, input_node, substitute, toposort
+from .uop import CONST, INPUT, OUTPUT, UOp, input_node, output, substitute, toposort
 
 
 class Graph:
@@ -42,10 +41,58 @@ class Graph:
         return toposort(self.outputs)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs for NumPy values of all inputs, one primitive at a time."""
+        """The outputs for NumPy values of all inputs, one primitive at a time.
+
+        Symbolic dimensions take their sizes from the values; raises ValueError if these contradict each other."""
         if self._plan is None:
+            dimensions = [n for node in self.inputs for n in node.shape if not isinstance(n, int)]
+            if dimensions:
+                return self.bind(self._sizes(values)).run(values)
             self._plan = Plan(self.inputs, self.outputs)
         return self._plan(values)
+
+    def _sizes(self, values: Sequence[Any]) -> dict[UOp, int]:
+        """The size of each symbolic dimension, read off the values' shapes."""
+        sizes: dict[UOp, int] = {}
+        pairs = [pair for node, v in zip(self.inputs, values, strict=True) for pair in zip(node.shape, v.shape, strict=True)]
+        for dimension, size in pairs:
+            if not isinstance(dimension, int) and dimension.op is sint.VARIABLE:
+                low, high = sint.bounds(dimension)
+                if not low <= size <= high or sizes.setdefault(dimension, size) != size:
+                    wanted = f"is {sizes[dimension]} elsewhere" if dimension in sizes else f"must be in [{low}, {high}]"
+                    raise ValueError(f"{self.name}: dimension {dimension!r} is {size} in one argument, but it {wanted}")
+        for dimension, size in pairs:
+            expected = dimension if isinstance(dimension, int) else sint.evaluate(dimension, sizes)
+            if expected != size:
+                raise ValueError(f"{self.name}: an argument has size {size} where the graph has {dimension!r} = {expected}")
+        return sizes
+
+    def bind(self, sizes: Mapping[UOp, int]) -> Graph:
+        """The same function with fixed sizes in the place of symbolic dimensions."""
+        key = ("bind", tuple(sizes.items()))
+        if key in self.derived:
+            return self.derived[key]
+
+        def fixed(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple([fixed(v) for v in value])
+            if isinstance(value, Graph):
+                return value.bind(sizes)
+            return sint.substitute(value, sizes) if isinstance(value, UOp) else value
+
+        new: dict[UOp, UOp] = {}
+        for node in [*self.inputs, *self.nodes()]:
+            if node.op is INPUT:
+                new[node] = new.get(node) or input_node(node.dtype, fixed(node.shape), node.arg.name)
+            elif isinstance(node.op, Primitive):
+                params = {name: fixed(value) for name, value in node.params.items()}
+                new[node] = node.op.node(*[new[s] for s in node.src], **params)
+            else:
+                new[node] = output(new[node.src[0]], node.arg) if node.op is OUTPUT else node
+        bound = Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
+        if len(self.derived) < 1000:
+            self.derived[key] = bound
+        return bound
 
     def inline(self, arguments: Sequence[UOp]) -> list[UOp]:
         """The outputs with the inputs replaced by other nodes of the same dtypes and shapes."""
@@ -120,8 +167,3 @@ def split(outputs: Sequence[UOp], unknown: Sequence[UOp]) -> list[UOp]:
         if node not in dependent and node not in cheap:
             residuals[node] = None
     return list(residuals)
-
-
-def constant_values(graph: Graph) -> list[np.ndarray]:
-    """The captured arrays' buffers."""
-    return [array.value for array in graph.captured]

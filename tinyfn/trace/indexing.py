@@ -214,7 +214,7 @@ class Index:
             joined = np.stack(stacked, -1) if stacked else np.zeros((*self.batch, 0))
             return as_array(joined.astype(np.int64 if wide else np.int32)), sizes
         columns = [
-            _wrap(a, n) if isinstance(a, Array) else as_array(a.astype(np.int32 if n < 2**31 else np.int64))
+            wrap_positions(a, n) if isinstance(a, Array) else as_array(a.astype(np.int32 if n < 2**31 else np.int64))
             for a, n in zip(self.arrays.values(), sizes.tolist(), strict=True)
         ]
         dtype = dtypes.int64 if any(c.dtype is dtypes.int64 for c in columns) else dtypes.int32
@@ -347,7 +347,7 @@ def _axes_used(item: Any) -> int:
     return item.ndim if isinstance(item, np.ndarray) and item.dtype == np.bool_ else 1
 
 
-def _wrap(index: Array, n: int) -> Array:
+def wrap_positions(index: Array, n: int) -> Array:
     """Traced positions along an axis of size n as int32 or int64, negative ones counted from the end."""
     dtype = index.dtype
     if dtypes.kind(dtype) == "unsigned":
@@ -391,7 +391,7 @@ def read(x: Array, index: Any, mode: str | None, fill_value: Any) -> Array:
     if parsed.is_empty():
         if parsed.strict and any(isinstance(a, np.ndarray) and a.size for a in parsed.arrays.values()):
             raise IndexError(f"an axis of size 0 has no elements to index; at {user_line()}")
-        return o.broadcast_to(_fill_value(x, fill_value) if fills else o.scalar(0, x.dtype), parsed.shape)
+        return o.broadcast_to(fill_value_of(x, fill_value) if fills else o.scalar(0, x.dtype), parsed.shape)
     positions, sizes = parsed.positions()
     params = parsed.windows()
     result = bind(prims.gather, (window, positions), {**params, "mode": "fill" if fills else "clip"})
@@ -401,11 +401,11 @@ def read(x: Array, index: Any, mode: str | None, fill_value: Any) -> Array:
         )
         inside = bind(prims.reduce_and, (inside,), {"axes": (inside.ndim - 1,)})
         inside = bind(prims.broadcast, (inside,), {"shape": result.shape, "axes": tuple(range(inside.ndim))})
-        result = o.elementwise_where(inside, result, _fill_value(x, fill_value))
+        result = o.elementwise_where(inside, result, fill_value_of(x, fill_value))
     return parsed.arrange(result)
 
 
-def _fill_value(x: Array, value: Any) -> Array:
+def fill_value_of(x: Array, value: Any) -> Array:
     """What reads out of bounds give: NaN, the least signed integer, the greatest unsigned one, or True, if not given."""
     if value is not None:
         return cast(value, x)

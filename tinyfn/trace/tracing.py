@@ -202,13 +202,12 @@ _WEAK_DTYPES = frozenset((dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.DEFAU
 def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) -> Any:
     """Apply a primitive to arrays: at once, or as a node of the active trace. The result is an array, or a list of several."""
     trace = _state.trace
-    weak = False
-    if args and primitive.family in _KEEPS_WEAK:
-        weak = True
-        for a in args:
-            if not a.weak_type:
-                weak = False
-                break
+    weak = bool(args) and primitive.family in _KEEPS_WEAK
+    for a in args:
+        if not isinstance(a, Array):
+            return bind(primitive, tuple([as_array(a) for a in args]), params)
+        if not a.weak_type:
+            weak = False
     if trace is not None:
         node = primitive.node(*[trace.lift(a) for a in args], **params)
         if type(node.dtype) is tuple:

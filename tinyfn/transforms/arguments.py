@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,8 @@ Key = tuple[Any, ...]
 
 def positional_name(function: Callable[..., Any], index: int) -> str:
     """The name of the function's index-th positional parameter."""
+    import inspect  # only where a message needs a name: it takes as long to import as half of this package
+
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

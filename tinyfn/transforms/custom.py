@@ -6,7 +6,6 @@ becomes an argument of the node; the rules are then graphs like any other, and e
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
@@ -185,6 +184,8 @@ class _Custom:
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """All arguments by position, with defaults filled in, and the positions that are not differentiated."""
+        import inspect  # here, because it takes as long to import as half of this package
+
         signature = inspect.signature(self.function)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()

@@ -1,0 +1,208 @@
+"""Elementwise activations, and one_hot. Integers are computed with as float32, except where said
+otherwise."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+
+from .. import lax
+from ..lax.arguments import ArrayLike, described, one_axis
+from ..trace import dtype as dtypes
+from ..trace import operators, prims
+from ..trace.array import Array
+from ..trace.errors import user_line
+from ..trace.operators import add, multiply, true_divide
+from ..trace.operators import elementwise_where as where
+
+
+def as_float(x: ArrayLike) -> Array:
+    """The argument as an array of floats: integers and bools become float32."""
+    array = operators.operand(x)
+    return array if dtypes.is_inexact(array.dtype) else operators.astype(array, dtypes.DEFAULT_FLOAT)
+
+
+def _gated(x: Array, gate: Callable[[Array], Array]) -> Array:
+    """x · gate(x) for a gate that goes to 0 below and to 1 above.
+
+    At infinities the product and its derivative would be infinity times 0, and so NaN."""
+    infinite = prims.is_inf(x)
+    inside = where(infinite, 0, x)
+    return where(infinite, relu(x), lax.mul(inside, gate(inside)))
+
+
+def identity(x: ArrayLike) -> Array:
+    """x itself, as an array."""
+    return operators.operand(x)
+
+
+def relu(x: ArrayLike) -> Array:
+    """max(x, 0), also of integers; the derivative at 0 is 0."""
+    x = operators.operand(x)
+    return where(lax.le(x, 0), 0, x)
+
+
+def relu6(x: ArrayLike) -> Array:
+    """min(max(x, 0), 6), also of integers; the derivative is 0 at 0 and at 6."""
+    x = operators.operand(x)
+    return where(lax.le(x, 0), 0, where(lax.ge(x, 6), 6, x))
+
+
+def sigmoid(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x))."""
+    return lax.logistic(as_float(x))
+
+
+def tanh(x: ArrayLike) -> Array:
+    """The hyperbolic tangent."""
+    return lax.tanh(as_float(x))
+
+
+def softplus(x: ArrayLike) -> Array:
+    """log(1 + exp(x))."""
+    x = as_float(x)
+    return lax.add(lax.max(x, 0), lax.log1p(lax.exp(lax.neg(lax.abs(x)))))
+
+
+def log_sigmoid(x: ArrayLike) -> Array:
+    """log(sigmoid(x)) = -softplus(-x)."""
+    return lax.neg(softplus(lax.neg(as_float(x))))
+
+
+def log1mexp(x: ArrayLike) -> Array:
+    """log(1 - exp(-x)) of positive x, exact for small and for large x (M. Mächler, "Accurately computing",
+    2012)."""
+    x = as_float(x)
+    small = lax.lt(x, math.log(2))
+    near, far = where(small, x, 1.0), where(small, 1.0, x)
+    return where(small, lax.log(lax.neg(lax.expm1(lax.neg(near)))), lax.log1p(lax.neg(lax.exp(lax.neg(far)))))
+
+
+def soft_sign(x: ArrayLike) -> Array:
+    """x / (1 + |x|)."""
+    x = as_float(x)
+    bounded = where(prims.is_inf(x), lax.sign(x), x)
+    return where(prims.is_inf(x), lax.sign(x), lax.div(bounded, lax.add(1, lax.abs(bounded))))
+
+
+def silu(x: ArrayLike) -> Array:
+    """x · sigmoid(x), also known as swish."""
+    return _gated(as_float(x), lax.logistic)
+
+
+swish = silu
+
+
+def mish(x: ArrayLike) -> Array:
+    """x · tanh(softplus(x))."""
+    return _gated(as_float(x), lambda inside: lax.tanh(softplus(inside)))
+
+
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
+    """x · P(X <= x) for a standard normal X, by its tanh approximation or exactly (Hendrycks and Gimpel,
+    2016)."""
+    x = as_float(x)
+    if not approximate:
+        return _gated(x, lambda inside: lax.mul(0.5, lax.erfc(lax.mul(inside, -math.sqrt(0.5)))))
+
+    def gate(inside: Array) -> Array:
+        # Beyond 10 the gate is 0 or 1 in every dtype, while the cube might overflow.
+        inside = lax.clamp(-10.0, inside, 10.0)
+        bent = lax.add(inside, lax.mul(0.044715, lax.integer_pow(inside, 3)))
+        return lax.mul(0.5, lax.add(1, lax.tanh(lax.mul(math.sqrt(2 / math.pi), bent))))
+
+    return _gated(x, gate)
+
+
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
+    """x above 0, alpha · (exp(x) - 1) below."""
+    x = as_float(x)
+    positive = lax.gt(x, 0)
+    return where(positive, x, multiply(alpha, lax.expm1(where(positive, 0, x))))
+
+
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
+    """x above 0, alpha · (exp(x / alpha) - 1) below."""
+    x = as_float(x)
+    positive = lax.gt(x, 0)
+    below = true_divide(where(positive, 0, x), alpha)
+    return where(positive, x, multiply(alpha, lax.expm1(below)))
+
+
+def selu(x: ArrayLike) -> Array:
+    """The scaled elu that keeps mean 0 and variance 1 (Klambauer et al., "Self-normalizing networks",
+    2017)."""
+    return lax.mul(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+
+
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
+    """x from 0 on, negative_slope · x below."""
+    x = as_float(x)
+    return where(lax.ge(x, 0), x, multiply(negative_slope, x))
+
+
+def hard_tanh(x: ArrayLike) -> Array:
+    """x between -1 and 1, the nearer of those elsewhere; also of integers."""
+    x = operators.operand(x)
+    return where(lax.gt(x, 1), 1, where(lax.lt(x, -1), -1, x))
+
+
+def hard_sigmoid(x: ArrayLike) -> Array:
+    """relu6(x + 3) / 6."""
+    x = as_float(x)
+    return lax.div(relu6(lax.add(x, 3)), 6)
+
+
+def hard_silu(x: ArrayLike) -> Array:
+    """x · hard_sigmoid(x), also known as hard swish."""
+    return _gated(as_float(x), hard_sigmoid)
+
+
+hard_swish = hard_silu
+
+
+def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
+    """(x + sqrt(x² + b)) / 2, without cancellation for negative and overflow for large x (b > 0; J. T.
+    Barron, 2021)."""
+    x = as_float(x)
+    size = lax.abs(x)
+    # From here on x² + b, rounded, is x² unless b is huge.
+    large = math.sqrt(_greatest(x.dtype)) / 2
+    root = where(lax.gt(size, large), size, lax.sqrt(add(lax.square(lax.min(size, large)), b)))
+    half = multiply(0.5, b)
+    return where(lax.ge(x, 0), lax.mul(0.5, lax.add(x, root)), true_divide(half, lax.add(root, size)))
+
+
+def _greatest(dtype: Any) -> float:
+    """The greatest finite number of a float dtype."""
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
+def glu(x: ArrayLike, axis: int = -1) -> Array:
+    """The first half along an axis times the sigmoid of the second; raises ValueError if the size is odd."""
+    x = as_float(x)
+    axis = one_axis("glu", axis, x.ndim)
+    size = x.shape[axis]
+    if size % 2:
+        raise ValueError(f"nn.glu of {described([x])}: axis {axis} has an odd size; at {user_line()}")
+    first, second = lax.split(x, (size // 2, size // 2), axis)
+    return lax.mul(first, lax.logistic(second))
+
+
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = dtypes.DEFAULT_FLOAT, axis: int = -1) -> Array:
+    """For each integer a vector along a new axis that is 1 at that position and 0 elsewhere (everywhere, if
+    it is beyond)."""
+    x = operators.operand(x)
+    if not dtypes.is_integer(x.dtype):
+        raise TypeError(f"nn.one_hot works on integers, not on {described([x])}; at {user_line()}")
+    axis = one_axis("one_hot", axis, x.ndim + 1)
+    shape = (*x.shape[:axis], operator.index(num_classes), *x.shape[axis:])
+    # Narrow integers could not hold all the positions.
+    wide = dtypes.int32 if x.dtype.itemsize < 4 else x.dtype
+    positions = lax.broadcasted_iota(wide, shape, axis)
+    numbers = lax.convert_element_type(lax.expand_dims(x, (axis,)), wide)
+    return lax.convert_element_type(lax.eq(numbers, positions), dtype)

@@ -1,0 +1,167 @@
+"""Initial values of parameters: functions of (key, shape, dtype), and functions that make such functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from .. import lax, random
+from ..lax.arguments import ArrayLike, as_shape
+from ..trace import dtype as dtypes
+from ..trace import operators
+from ..trace.array import Array
+from ..trace.errors import user_line
+
+Initializer: TypeAlias = Callable[..., Array]
+Axes: TypeAlias = int | Sequence[int]
+
+# The standard deviation of the standard normal distribution cut off at -2 and 2.
+_TRUNCATED = 0.87962566103423978
+
+
+def zeros(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtypes.DEFAULT_FLOAT) -> Array:
+    """Zeros; the key is not used."""
+    return lax.full(shape, 0, dtype)
+
+
+def ones(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtypes.DEFAULT_FLOAT) -> Array:
+    """Ones; the key is not used."""
+    return lax.full(shape, 1, dtype)
+
+
+def constant(value: ArrayLike, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializer:
+    """An initializer that gives one value, or an array of values that broadcasts, everywhere."""
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        return operators.broadcast_to(operators.astype(operators.operand(value), dtype), as_shape(shape))
+
+    return init
+
+
+def uniform(scale: float = 0.01, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializer:
+    """An initializer with uniform numbers in [0, scale)."""
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        return lax.mul(random.uniform(key, shape, dtype), scale)
+
+    return init
+
+
+def normal(stddev: float = 0.01, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializer:
+    """An initializer with normal numbers of mean 0."""
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        return lax.mul(random.normal(key, shape, dtype), stddev)
+
+    return init
+
+
+def truncated_normal(
+    stddev: float = 0.01, dtype: Any = dtypes.DEFAULT_FLOAT, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """An initializer with standard normal numbers between lower and upper, times stddev (not their own
+    deviation)."""
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        return lax.mul(random.truncated_normal(key, lower, upper, shape, dtype), stddev)
+
+    return init
+
+
+def _fans(shape: tuple[Any, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
+    """How many inputs each output sums over, and how many outputs each input goes to."""
+    if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
+        raise ValueError(
+            f"a weight of shape {shape} has no input and output axes; at {user_line()}: give in_axis and "
+            "out_axis"
+        )
+
+    def size(axes: Axes) -> int:
+        return math.prod([shape[axis] for axis in ([axes] if isinstance(axes, int) else axes)])
+
+    inputs, outputs, batch = size(in_axis), size(out_axis), size(batch_axis)
+    # The other axes are a window, all of which contributes.
+    window = math.prod(shape) / inputs / outputs / batch
+    return inputs * window, outputs * window
+
+
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = dtypes.DEFAULT_FLOAT,
+) -> Initializer:
+    """An initializer with mean 0 and variance scale / n, n being the number of inputs, of outputs, or a mean
+    of both.
+
+    `mode` is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg", `distribution` "truncated_normal" (at two
+    standard deviations), "normal" or "uniform". Axes that are neither input, output nor batch count as a
+    window."""
+    if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
+        raise ValueError(
+            f"variance_scaling has no mode {mode!r}: choose fan_in, fan_out, fan_avg or fan_geo_avg"
+        )
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise ValueError(
+            f"variance_scaling has no distribution {distribution!r}: choose truncated_normal, normal or "
+            "uniform"
+        )
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        shape = as_shape(shape)
+        if 0 in shape:
+            return lax.full(shape, 0, dtype)
+        inputs, outputs = _fans(shape, in_axis, out_axis, batch_axis)
+        fans = {
+            "fan_in": inputs,
+            "fan_out": outputs,
+            "fan_avg": (inputs + outputs) / 2,
+            "fan_geo_avg": math.sqrt(inputs * outputs),
+        }
+        deviation = math.sqrt(scale / fans[mode])
+        if distribution == "truncated_normal":
+            return lax.mul(random.truncated_normal(key, -2.0, 2.0, shape, dtype), deviation / _TRUNCATED)
+        if distribution == "normal":
+            return lax.mul(random.normal(key, shape, dtype), deviation)
+        return lax.mul(random.uniform(key, shape, dtype, -1.0, 1.0), math.sqrt(3) * deviation)
+
+    return init
+
+
+def _scaled(scale: float, mode: str, distribution: str, sentence: str) -> Callable[..., Initializer]:
+    def make(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = dtypes.DEFAULT_FLOAT
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    make.__doc__ = sentence
+    return make
+
+
+glorot_uniform = _scaled(
+    1.0, "fan_avg", "uniform", "Uniform, variance 2 / (inputs + outputs) (Glorot and Bengio, 2010)."
+)
+glorot_normal = _scaled(
+    1.0,
+    "fan_avg",
+    "truncated_normal",
+    "Truncated normal, variance 2 / (inputs + outputs) (Glorot and Bengio, 2010).",
+)
+lecun_uniform = _scaled(1.0, "fan_in", "uniform", "Uniform, variance 1 / inputs (LeCun et al., 1998).")
+lecun_normal = _scaled(
+    1.0, "fan_in", "truncated_normal", "Truncated normal, variance 1 / inputs (LeCun et al., 1998)."
+)
+he_uniform = _scaled(2.0, "fan_in", "uniform", "Uniform, variance 2 / inputs, for relu (He et al., 2015).")
+he_normal = _scaled(
+    2.0, "fan_in", "truncated_normal", "Truncated normal, variance 2 / inputs, for relu (He et al., 2015)."
+)
+xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = (
+    glorot_uniform,
+    glorot_normal,
+    he_uniform,
+    he_normal,
+)

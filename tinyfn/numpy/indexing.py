@@ -1,0 +1,514 @@
+"""Elements by position or by value: take, sort, search, and the functions whose result's shape depends on values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array, wrap
+from ..trace.at import AtIndex
+from ..trace.errors import ConcretizationError
+from ..trace.indexing import reshape
+from ..trace.tracing import bind
+from .common import (
+    ArrayLike,
+    at_user,
+    axis_of,
+    concatenate_arrays,
+    described,
+    full_of,
+    iota,
+    move_to,
+    operand,
+    permute,
+    promoted,
+    sequence,
+    slice_axis,
+)
+from .elementwise import add, bitwise_and, bitwise_or, divide, equal, greater, isnan, less, less_equal, logical_not, multiply
+from .elementwise import not_equal, subtract, where
+
+
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Array:
+    """The elements at positions along an axis (of the raveled array, for None).
+
+    Positions out of bounds that are data give `fill_value` (NaN, the least signed or greatest unsigned integer); modes
+    "clip" and "wrap" move them. A position that is a Python or NumPy integer raises IndexError instead."""
+    x = operand(a, "take")
+    if isinstance(indices, (list, tuple)):
+        raise TypeError(f"take: indices must be an array or an integer, not a {type(indices).__name__}{at_user()}")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = axis_of(axis, x.ndim, "take")
+    if mode == "wrap":
+        indices, mode = o.remainder(indices, x.shape[place]), "clip"
+    elif mode is None and isinstance(indices, Array):
+        mode = "fill"
+    index: Any = indices
+    return AtIndex(x, (*[slice(None)] * place, index)).get(mode=mode, fill_value=fill_value)
+
+
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
+) -> Array:
+    """For each slice of `indices` along an axis the elements of that slice of `arr`; other axes broadcast.
+
+    Positions out of bounds give `fill_value` (NaN, the least signed or greatest unsigned integer), or are moved within
+    bounds in mode "clip"."""
+    x, positions = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
+    if not dtypes.is_integer(positions.dtype):
+        raise TypeError(f"take_along_axis: indices must be integers, not {described(positions)}{at_user()}")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    if x.ndim != positions.ndim:
+        raise ValueError(f"take_along_axis: {described(x, positions)} must have one number of axes{at_user()}")
+    place = axis_of(axis, x.ndim, "take_along_axis")
+    last = x.ndim - 1
+    x, positions = move_to(x, place, last), move_to(positions, place, last)
+    n, m = x.shape[-1], positions.shape[-1]
+    batch = o.broadcast_shapes(x.shape[:-1], positions.shape[:-1])
+    x, positions = o.broadcast_to(x, (*batch, n)), o.broadcast_to(positions, (*batch, m))
+    fills = mode in (None, "fill", "drop")
+    from ..trace.indexing import wrap_positions
+
+    positions = wrap_positions(positions, n)
+    if isinstance(n, int) and n == 0:
+        from ..trace.indexing import fill_value_of
+
+        return move_to(o.broadcast_to(fill_value_of(x, fill_value), (*batch, m)), last, place)
+    params = {"axes": (last,), "sizes": (1,), "batch_dims": last, "mode": "fill" if fills else "clip"}
+    result = reshape(bind(prims.gather, (x, reshape(positions, (*batch, m, 1))), params), (*batch, m))
+    if fills:
+        from ..trace.indexing import fill_value_of
+
+        inside = bitwise_and(o.greater_equal(positions, 0), less(positions, n))
+        result = where(inside, result, fill_value_of(x, fill_value))
+    return move_to(result, last, place)
+
+
+def put_along_axis(
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *, mode: str | None = None
+) -> Array:
+    """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do not change."""
+    if inplace:
+        raise ValueError(f"put_along_axis needs inplace=False: arrays do not change, the result is a new one{at_user()}")
+    x, positions = operand(arr, "put_along_axis"), operand(indices, "put_along_axis")
+    if axis is None:
+        flat = put_along_axis(reshape(x, (x.size,)), positions, values, 0, False, mode=mode)
+        return reshape(flat, x.shape)
+    place = axis_of(axis, x.ndim, "put_along_axis")
+    batch = o.broadcast_shapes(
+        tuple([1 if i == place else n for i, n in enumerate(x.shape)]),
+        tuple([1 if i == place else n for i, n in enumerate(positions.shape)]),
+    )
+    shape = tuple([positions.shape[place] if i == place else n for i, n in enumerate(batch)])
+    positions = o.broadcast_to(positions, shape)
+    index = tuple([positions if i == place else iota(dtypes.int32, shape, i) for i in range(x.ndim)])
+    return AtIndex(x, index).set(values, mode=mode)
+
+
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """For each element of `a` the element there of that one of the choices; mode "clip" or "wrap" for what is out of range."""
+    options = promoted(*sequence(choices, "choose"))
+    chosen = operand(a, "choose")
+    count = len(options)
+    if mode == "wrap":
+        chosen = o.remainder(chosen, count)
+    elif mode == "raise":
+        known = chosen.concrete("check that choices exist (use mode='clip' or 'wrap')", ConcretizationError)
+        if ((known < 0) | (known >= count)).any():
+            raise ValueError(f"choose: there are {count} choices, and an element is out of range{at_user()}")
+    result = options[-1]
+    for i in range(count - 2, -1, -1):
+        result = where(less_equal(chosen, i), options[i], result)
+    return result
+
+
+def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
+    """For each element that of the first choice whose condition holds there, or the default."""
+    conditions, choices = list(condlist), list(choicelist)
+    if len(conditions) != len(choices) or not conditions:
+        raise ValueError(f"select: {len(conditions)} conditions for {len(choices)} choices{at_user()}")
+    *options, result = promoted(*choices, default)
+    for condition, option in zip(reversed(conditions), reversed(options), strict=True):
+        result = where(condition, option, result)
+    return result
+
+
+# Order
+
+
+def argsort(
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+) -> Array:
+    """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN goes last."""
+    x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = axis_of(axis, x.ndim, "argsort")
+    last = x.ndim - 1
+    x = move_to(x, place, last)
+    if descending:
+        # The stable order of the reversed elements, in reverse, is descending and stable.
+        x = bind(prims.flip, (x,), {"axes": (last,)})
+    result = bind(prims.extern, (x,), {"function": prims.ARGSORT})
+    if descending:
+        result = subtract(x.shape[last] - 1, bind(prims.flip, (result,), {"axes": (last,)}))
+    return move_to(result, last, place)
+
+
+def sort(
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+) -> Array:
+    """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`)."""
+    x = operand(a, "sort")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    if x.ndim == 0:
+        raise ValueError(f"sort of {described(x)}: a scalar has no axis to sort{at_user()}")
+    return take_along_axis(x, argsort(x, axis, descending=descending), axis, mode="clip")
+
+
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    """The positions that put the last key in order, where that is equal the last but one, and so on."""
+    arrays = sequence(keys, "lexsort")
+    result = argsort(arrays[0], axis)
+    for key in arrays[1:]:
+        result = take_along_axis(result, argsort(take_along_axis(key, result, axis), axis), axis)
+    return result
+
+
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here all in order."""
+    return sort(a, axis)
+
+
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The positions that `partition` takes its elements from."""
+    return argsort(a, axis)
+
+
+def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
+    """The k greatest elements along an axis in falling order, and their positions; of equal ones the first."""
+    array = operand(x, "top_k")
+    place = axis_of(axis, array.ndim, "top_k")
+    if not 0 <= k <= array.shape[place]:
+        raise ValueError(f"top_k: k={k} is not within axis {place} of {described(array)}{at_user()}")
+    positions = slice_axis(argsort(array, place, descending=True), place, 0, k)
+    return take_along_axis(array, positions, place, mode="clip"), positions
+
+
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = None
+) -> Array:
+    """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in order.
+
+    Before equal elements with side "left", after them with "right"; NaN is greater than all numbers."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', not {side!r}{at_user()}")
+    x, values = promoted(operand(a, "searchsorted"), operand(v, "searchsorted"))
+    if x.ndim != 1:
+        raise ValueError(f"searchsorted takes a 1-d array, not {described(x)}{at_user()}")
+    if sorter is not None:
+        x = take(x, sorter)
+    n = x.shape[0]
+    low, high = full_of(0, dtypes.int32, values.shape), full_of(n, dtypes.int32, values.shape)
+    for _ in range(int(n).bit_length()):
+        middle = o.right_shift(add(low, high), 1)
+        at_middle = take(x, middle, mode="clip")
+        goes_after = _before(at_middle, values) if side == "left" else logical_not(_before(values, at_middle))
+        goes_after = bitwise_and(goes_after, less(low, high))
+        low, high = where(goes_after, add(middle, 1), low), where(goes_after, high, o.elementwise(prims.min, middle, high))
+    return low
+
+
+def _before(x: Array, y: Array) -> Array:
+    """x < y with NaN after all numbers."""
+    if not dtypes.is_float(x.dtype):
+        return less(x, y)
+    return bitwise_or(less(x, y), bitwise_and(logical_not(isnan(x)), isnan(y)))
+
+
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """The number of the interval between the bins, which rise or fall, in which each element lies."""
+    edges = operand(bins, "digitize")
+    if edges.ndim != 1:
+        raise ValueError(f"digitize takes 1-d bins, not {described(edges)}{at_user()}")
+    side = "left" if right else "right"
+    n = edges.shape[0]
+    rising = searchsorted(edges, x, side)
+    if n < 2:
+        return rising
+    falling = subtract(n, searchsorted(bind(prims.flip, (edges,), {"axes": (0,)}), x, "right" if right else "left"))
+    return where(less_equal(edges[0], edges[n - 1]), rising, falling)  # type: ignore[index, no-any-return]
+
+
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | None = None, right: ArrayLike | None = None, period: None = None
+) -> Array:
+    """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or `left`, `right`."""
+    if period is not None:
+        raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
+    from .common import inexact
+
+    at, xs, ys = promoted(inexact(x, "interp"), inexact(xp, "interp"), inexact(fp, "interp"))
+    n = xs.shape[0]
+    upper = o.elementwise(prims.clamp, o.scalar(1, dtypes.int32), searchsorted(xs, at, "right"), o.scalar(max(n - 1, 1), dtypes.int32))
+    lower = subtract(upper, 1)
+    x0, x1, y0, y1 = (take(v, i, mode="clip") for v, i in ((xs, lower), (xs, upper), (ys, lower), (ys, upper)))
+    width = subtract(x1, x0)
+    share = divide(subtract(at, x0), where(equal(width, 0), 1, width))
+    result = add(y0, multiply(where(equal(width, 0), 0, share), subtract(y1, y0)))
+    result = where(less(at, xs[0]), ys[0] if left is None else left, result)  # type: ignore[index]
+    return where(greater(at, xs[n - 1]), ys[n - 1] if right is None else right, result)  # type: ignore[index, no-any-return]
+
+
+# Counting
+
+
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
+    """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the result's size."""
+    values = operand(x, "bincount")
+    if not dtypes.is_integer(values.dtype) or values.ndim != 1:
+        raise TypeError(f"bincount takes a 1-d array of integers, not {described(values)}{at_user()}")
+    if length is None:
+        attempt = "count its values: the result's size would depend on them (give `length`)"
+        known = values.concrete(attempt, ConcretizationError)
+        length = max(int(known.max(initial=-1)) + 1, minlength)
+    counts = full_of(1, dtypes.int32, values.shape) if weights is None else operand(weights, "bincount")
+    # Negative values count as 0, as in JAX.
+    places = o.elementwise(prims.max, values, o.scalar(0, values.dtype))
+    return AtIndex(full_of(0, counts.dtype, (length,)), places).add(counts, mode="drop")
+
+
+def histogram(
+    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None, density: bool = False
+) -> tuple[Array, Array]:
+    """How many elements lie in each of the bins (a number of equal ones, or their edges), and the edges."""
+    from .reductions import diff, sum
+
+    x = operand(a, "histogram")
+    x = reshape(x, (x.size,))
+    edges = histogram_bin_edges(x, bins, range)
+    counts = edges.shape[0] - 1
+    x, edges = promoted(x, edges)
+    place = subtract(searchsorted(edges, x, "right"), 1)
+    place = where(equal(x, edges[counts]), counts - 1, place)  # type: ignore[index]
+    inside = bitwise_and(o.greater_equal(x, edges[0]), less_equal(x, edges[counts]))  # type: ignore[index]
+    ones: Array = full_of(1, dtypes.float32, x.shape) if weights is None else reshape(operand(weights, "histogram"), x.shape)
+    result = AtIndex(full_of(0, ones.dtype, (counts,)), where(inside, place, counts)).add(ones, mode="drop")
+    if density:
+        return divide(divide(result, sum(result)), diff(edges)), edges
+    return result, edges
+
+
+def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None) -> Array:
+    """The edges of the bins of `histogram`: those given, or those of a number of equal ones."""
+    from .common import inexact
+    from .creation import linspace
+    from .reductions import max, min
+
+    x = inexact(a, "histogram")
+    if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
+        return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
+    low, high = (min(x), max(x)) if range is None else (o.astype(range[0], x.dtype), o.astype(range[1], x.dtype))
+    same = equal(low, high)
+    edges: Array = linspace(where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), int(bins) + 1)  # type: ignore[arg-type]
+    return edges
+
+
+# Positions of all axes at once
+
+
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+    """Positions in the raveled array as one array of positions for each axis."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    rest = operand(indices, "unravel_index")
+    total = prod(sizes)
+    rest = o.elementwise(prims.clamp, o.scalar(-total, rest.dtype), rest, o.scalar(max(total - 1, 0), rest.dtype))
+    rest = where(less(rest, 0), add(rest, total), rest)
+    results = []
+    for n in reversed(sizes):
+        results.append(o.remainder(rest, n))
+        rest = o.floor_divide(rest, n)
+    return tuple(reversed(results))
+
+
+def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Array:
+    """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones only), "clip", "wrap"."""
+    arrays = [operand(i, "ravel_multi_index") for i in multi_index]
+    if len(arrays) != len(dims):
+        raise ValueError(f"ravel_multi_index: {len(arrays)} positions for {len(dims)} axes{at_user()}")
+    if mode == "raise":
+        for axis, (a, n) in enumerate(zip(arrays, dims, strict=True)):
+            attempt = "check that positions exist (use mode='clip' or 'wrap')"
+            known = a.concrete(attempt, ConcretizationError)
+            if ((known < 0) | (known >= n)).any():
+                raise ValueError(f"ravel_multi_index: a position is out of bounds for axis {axis} of size {n}{at_user()}")
+    pairs = list(zip(arrays, dims, strict=True))
+    flat: Any = 0
+    for a, n in pairs if order == "C" else reversed(pairs):
+        if mode == "wrap":
+            a = o.remainder(a, n)
+        elif mode == "clip":
+            a = o.elementwise(prims.clamp, o.scalar(0, a.dtype), a, o.scalar(n - 1, a.dtype))
+        flat = add(multiply(flat, n), a)
+    return o.operand(flat)
+
+
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """1-d arrays of positions (or masks), shaped so that indexing with them takes the whole grid."""
+    arrays = [operand(a, "ix_") for a in args]
+    results = []
+    for i, a in enumerate(arrays):
+        if a.dtype is dtypes.bool_:
+            (a,) = nonzero(a)
+        results.append(reshape(a, tuple([a.size if j == i else 1 for j in range(len(arrays))])))
+    return tuple(results)
+
+
+# Shapes that depend on values
+
+
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The positions of the elements that are not 0, one int32 array for each axis.
+
+    Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value` (0)."""
+    x = operand(a, "nonzero")
+    if x.ndim == 0:
+        raise ValueError(f"nonzero of a scalar; use atleast_1d first{at_user()}")
+    if size is None:
+        attempt = "find its elements that are not 0: the result's size would depend on them (give `size`)"
+        known = x.concrete(attempt, ConcretizationError)
+        return tuple([wrap(positions.astype(np.int32)) for positions in np.nonzero(known)])
+    from .reductions import cumsum, sum
+
+    holds = reshape(x if x.dtype is dtypes.bool_ else not_equal(x, 0), (x.size,))
+    total = x.size
+    count = sum(holds, dtype=dtypes.int32)
+    place = where(holds, subtract(cumsum(o.astype(holds, dtypes.int32)), 1), size)
+    flat = AtIndex(full_of(0, dtypes.int32, (size,)), place).set(iota(dtypes.int32, (total,), 0), mode="drop")
+    filled = less(iota(dtypes.int32, (size,), 0), count)
+    fills = fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * x.ndim
+    axes = unravel_index(flat, x.shape)
+    return tuple([where(filled, positions, o.astype(f, dtypes.int32)) for positions, f in zip(axes, fills, strict=True)])
+
+
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions of the elements that are not 0, one row for each; `size` as for `nonzero`."""
+    x = operand(a, "argwhere")
+    if x.ndim == 0:
+        count = nonzero(reshape(x, (1,)), size=size)[0].shape[0]
+        return full_of(0, dtypes.int32, (count, 0))
+    found = nonzero(x, size=size, fill_value=fill_value)
+    return concatenate_arrays([reshape(positions, (positions.shape[0], 1)) for positions in found], 1)
+
+
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions in the raveled array of the elements that are not 0; `size` as for `nonzero`."""
+    x = operand(a, "flatnonzero")
+    return nonzero(reshape(x, (x.size,)), size=size, fill_value=fill_value)[0]
+
+
+def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
+    return x.concrete(f"{what} it: the result's size would depend on its values", ConcretizationError)
+
+
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of them each
+    element is, and how often they occur. The values must be known: not under jit."""
+    value = _known(operand(ar, "unique"), "take the distinct elements of")
+    found = np.unique(value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    if not isinstance(found, tuple):
+        return wrap(np.asarray(found))
+    return tuple([wrap(np.asarray(found[0])), *[wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]])
+
+
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Array:
+    """The slices along an axis for which a known 1-d condition holds."""
+    known = _known(operand(condition, "compress"), "select by")
+    x = operand(a, "compress")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    return take(x, np.flatnonzero(known), axis)
+
+
+def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
+    """The elements for which a known condition holds, raveled."""
+    known = operand(condition, "extract")
+    return compress(reshape(known, (known.size,)), arr)
+
+
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
+    """The array without the slices at known positions along an axis."""
+    x = operand(arr, "delete")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = axis_of(axis, x.ndim, "delete")
+    kept = np.delete(np.arange(x.shape[place]), np.asarray(obj) if not isinstance(obj, slice) else obj)
+    return take(x, kept, place)
+
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    """The array with values put in before known positions along an axis."""
+    x = operand(arr, "insert")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = axis_of(axis, x.ndim, "insert")
+    n = x.shape[place]
+    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    count = at.size
+    new = o.astype(values, x.dtype)
+    if at.ndim == 0 and new.ndim:
+        new = move_to(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place) if new.ndim <= x.ndim else new
+        count = new.shape[place]
+    new = o.broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
+    where_new = np.where(at < 0, at + n, at).reshape(-1)
+    order = np.insert(np.arange(n), where_new if at.ndim else int(where_new[0]), n + np.arange(count))
+    return take(concatenate_arrays([x, new], place), order, place)
+
+
+def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False) -> Array:
+    """Whether each element is among the others."""
+    from .reductions import any
+
+    x, others = promoted(operand(element, "isin"), operand(test_elements, "isin"))
+    found = any(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
+    return logical_not(found) if invert else found
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    """The function of each 1-d slice along an axis; what it returns takes the place of that axis."""
+    from ..transforms.vmap import vmap
+
+    x = operand(arr, "apply_along_axis")
+    place = axis_of(axis, x.ndim, "apply_along_axis")
+    x = permute(x, [*[i for i in range(x.ndim) if i != place], place])
+    lead = x.shape[:-1]
+    result: Array = vmap(lambda row: func1d(row, *args, **kwargs))(reshape(x, (prod(lead), x.shape[-1])))
+    result = reshape(result, (*lead, *result.shape[1:]))
+    inner = range(len(lead), result.ndim)
+    return permute(result, [*range(place), *inner, *range(place, len(lead))])
