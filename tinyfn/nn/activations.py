@@ -65,7 +65,10 @@ def tanh(x: ArrayLike) -> Array:
 def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x))."""
     x = as_float(x)
-    return lax.add(lax.max(x, 0), lax.log1p(lax.exp(lax.neg(lax.abs(x)))))
+    # From here on it is x, rounded; and exp does not overflow before.
+    limit = min(36.0, math.log(_greatest(x.dtype)) - 0.1)
+    large = lax.gt(x, limit)
+    return where(large, x, lax.log1p(lax.exp(where(large, limit, x))))
 
 
 def log_sigmoid(x: ArrayLike) -> Array:
@@ -172,7 +175,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
     size = lax.abs(x)
     # From here on x² + b, rounded, is x² unless b is huge.
     large = math.sqrt(_greatest(x.dtype)) / 2
-    root = where(lax.gt(size, large), size, lax.sqrt(add(lax.square(lax.min(size, large)), b)))
+    root = where(lax.gt(size, large), size, lax.sqrt(add(lax.square(lax.clamp(-large, x, large)), b)))
     half = multiply(0.5, b)
     return where(lax.ge(x, 0), lax.mul(0.5, lax.add(x, root)), true_divide(half, lax.add(root, size)))
 

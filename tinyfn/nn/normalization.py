@@ -53,6 +53,11 @@ def _top(x: Any, axes: tuple[int, ...]) -> Any:
     return _kept(lax.reduce_max(lax.stop_gradient(x), axes), x.shape, axes)
 
 
+def _masked(x: Any, mask: Any) -> Any:
+    """-infinity where the mask does not hold: exp gives 0 there, and so does its derivative."""
+    return choose(mask, x, -math.inf)
+
+
 def _empty(x: Any, axes: tuple[int, ...]) -> bool:
     return any(isinstance(x.shape[axis], int) and x.shape[axis] == 0 for axis in axes)
 
@@ -67,7 +72,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     if mask is None:
         powers = lax.exp(array - _top(array, axes))
         return operators.to_dtype(lax.div(powers, _sum(powers, axes)), dtype)
-    array = choose(mask, array, -math.inf)
+    array = _masked(array, mask)
     top = _top(array, axes)
     powers = lax.exp(array - choose(top == -math.inf, 0, top))
     total = _sum(powers, axes)
@@ -82,7 +87,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     if mask is None:
         shifted = array - _top(array, axes)
         return operators.to_dtype(lax.sub(shifted, lax.log(_sum(lax.exp(shifted), axes))), dtype)
-    array = choose(mask, array, -math.inf)
+    array = _masked(array, mask)
     top = _top(array, axes)
     shifted = array - choose(top == -math.inf, 0, top)
     total = _sum(lax.exp(shifted), axes)
@@ -110,7 +115,7 @@ def logsumexp(
         where = present if where is None else operators.bitwise_and(present, where)
     array, dtype, axes, mask = _prepared("logsumexp", a, axis, where)
     if mask is not None:
-        array = choose(mask, array, -math.inf)
+        array = _masked(array, mask)
     if _empty(array, axes):
         total = _sum(array, axes)
         shift: Any = lax.full_like(total, 0)
@@ -120,12 +125,14 @@ def logsumexp(
         # Where the greatest element is infinity, infinities alone count, each as 1.
         endless = top == math.inf
         inside = choose(array == math.inf, 0, -math.inf)
-        powers = lax.exp(choose(endless, inside, choose(endless, 0, array) - choose(endless, 0, shift)))
+        powers = lax.exp(
+            choose(endless, inside, lax.sub(choose(endless, 0, array), choose(endless, 0, shift)))
+        )
         if b is not None:
             weights = operators.broadcast_to(
                 operators.to_dtype(operators.operand(b), array.dtype), array.shape
             )
-            powers = powers * choose(mask, weights, 0)
+            powers = lax.mul(powers, choose(mask, weights, 0))
         total = _sum(powers, axes)
     nothing = total == 0
     size = choose(nothing, 1, total)

@@ -20,7 +20,8 @@ def real(what: str, name: str, value: Any) -> float:
     """A setting that must be a finite number; raises TypeError or ValueError."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         hint = ": change or trace it with set_learning_rate(state, lr)" if name == "lr" else ""
-        raise TypeError(f"{what}: {name} must be a number, not {type(value).__name__}; at {user_line()}{hint}")
+        found = type(value).__name__
+        raise TypeError(f"{what}: {name} must be a number, not {found}; at {user_line()}{hint}")
     if not math.isfinite(value):
         raise ValueError(f"{what}: {name} must be finite, not {value}; at {user_line()}")
     return float(value)
