@@ -174,15 +174,18 @@ def _info(dtype: DType) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def _fits(shape: tuple[Any, ...], target: tuple[Any, ...]) -> bool:
+    """Whether a shape broadcasts to another."""
+    return len(shape) <= len(target) and builtins.all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False)
+    )
+
+
 def _parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Array:
     """A parameter in a dtype, repeated to the shape of the result."""
     array = operators.scalar(value, dtype) if isinstance(value, (int, float)) else operators.operand(value)
     array = lax.convert_element_type(array, dtype)
-    try:
-        fits = operators.broadcast_shapes(array.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not _fits(array.shape, shape):
         found = dtypes.describe(array.dtype, array.shape)
         raise ValueError(
             f"random.{name}: a parameter {found} does not broadcast to the shape {shape}; at {user_line()}"
@@ -554,7 +557,7 @@ def categorical(
     others = (*array.shape[:axis], *array.shape[axis + 1 :])
     shape = others if shape is None else as_shape(shape)
     lead = len(shape) - len(others)
-    if lead < 0 or operators.broadcast_shapes(shape, others) != shape:
+    if not _fits(others, shape):
         raise ValueError(
             f"random.categorical: the shape {shape} does not end with the axes {others}; at {user_line()}"
         )

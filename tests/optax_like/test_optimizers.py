@@ -1,4 +1,4 @@
-"""The optimizers against tinygrad's and PyTorch's numbers, a float64 reference, each other, and their own promises."""
+"""The optimizers against tinygrad's and PyTorch's numbers, a float64 reference, and their own promises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ from tinyfn.transforms import grad, jit, make_graph, vmap
 
 GOLDENS = json.loads((Path(__file__).parents[1] / "goldens" / "optimizers.json").read_text())
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
-MAKERS = {"sgd": ox.sgd, "lars": ox.lars, "muon": ox.muon, "adam": ox.adam, "adamw": ox.adamw, "lamb": ox.lamb}
+MAKERS = {
+    "sgd": ox.sgd,
+    "lars": ox.lars,
+    "muon": ox.muon,
+    "adam": ox.adam,
+    "adamw": ox.adamw,
+    "lamb": ox.lamb,
+}
 # One of each kind of formula: (name, optimizer options, whether it is elementwise)
 KINDS: list[tuple[str, dict[str, Any], bool]] = [
     ("sgd", {"lr": 0.1}, True),
@@ -92,7 +99,7 @@ def golden_id(entry: dict[str, Any]) -> str:
 
 
 def golden_run(entry: dict[str, Any], optimizers: list[ox.Optimizer], change: Any = None) -> float:
-    """The greatest difference to the entry's numbers, relative to the parameter's greatest value in all steps."""
+    """The greatest difference to the entry's numbers, relative to the parameter's greatest value."""
     start, gradients = optimizer_inputs(entry["inputs"])
     worst = 0.0
     for position, (index, optimizer) in enumerate(zip(entry["parameters"], optimizers, strict=True)):
@@ -148,7 +155,9 @@ def test_torch_golden(entry: dict[str, Any]) -> None:
                 # The step, but not the decay, is scaled by the rule that Moonshot gives in place of Jordan's.
                 factor = 0.2 * math.sqrt(max(GOLDENS["shapes"][index]))
                 mine.update(
-                    lr=mine["lr"] * factor, weight_decay=mine["weight_decay"] / factor, aspect_ratio_scale=False
+                    lr=mine["lr"] * factor,
+                    weight_decay=mine["weight_decay"] / factor,
+                    aspect_ratio_scale=False,
                 )
         optimizers.append(MAKERS[name](**mine))
     assert golden_run(entry, optimizers, change) < bound
@@ -158,8 +167,9 @@ def test_torch_golden(entry: dict[str, Any]) -> None:
 
 
 def reference_lars(
-    t: np.ndarray, gradients: list[np.ndarray], *, lr: float, momentum: float, weight_decay: float, nesterov: bool,
-    classic: bool, pre_wd: bool, tcoef: float, ns_steps: int = 0, ns_params: tuple[float, ...] = (),
+    t: np.ndarray, gradients: list[np.ndarray], *, lr: float, momentum: float, weight_decay: float,
+    nesterov: bool, classic: bool, pre_wd: bool, tcoef: float, ns_steps: int = 0,
+    ns_params: tuple[float, ...] = (),
 ) -> np.ndarray:  # fmt: skip
     b = np.zeros_like(t)
     for g in gradients:
@@ -184,7 +194,9 @@ def reference_lars(
     return t
 
 
-def reference_newton_schulz(g: np.ndarray, steps: int, params: tuple[float, ...], eps: float = 1e-7) -> np.ndarray:
+def reference_newton_schulz(
+    g: np.ndarray, steps: int, params: tuple[float, ...], eps: float = 1e-7
+) -> np.ndarray:
     g = g / (np.sqrt((g * g).sum()) + eps)
     tall = g.shape[0] > g.shape[1]
     g = g.T if tall else g
@@ -194,8 +206,8 @@ def reference_newton_schulz(g: np.ndarray, steps: int, params: tuple[float, ...]
 
 
 def reference_lamb(
-    t: np.ndarray, gradients: list[np.ndarray], *, lr: float, b1: float, b2: float, eps: float, weight_decay: float,
-    adam: bool,
+    t: np.ndarray, gradients: list[np.ndarray], *, lr: float, b1: float, b2: float, eps: float,
+    weight_decay: float, adam: bool,
 ) -> np.ndarray:  # fmt: skip
     m, v, b1_t, b2_t = np.zeros_like(t), np.zeros_like(t), 1.0, 1.0
     for g in gradients:
@@ -214,61 +226,101 @@ shapes = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
 any_shape = st.one_of(shapes, st.just(()))
 
 
-def drawn(shape: tuple[int, ...], seed: int, zeros: bool, steps: int = 3) -> tuple[np.ndarray, list[np.ndarray]]:
+def drawn(
+    shape: tuple[int, ...], seed: int, zeros: bool, steps: int = 3
+) -> tuple[np.ndarray, list[np.ndarray]]:
     arrays = [np.asarray(x, np.float64) for x in values(seed, *[shape] * (steps + 1), dtype=np.float64)]
     return (arrays[0] * 0 if zeros else arrays[0]), arrays[1:]
 
 
-def check_reference(optimizer: ox.Optimizer, t: np.ndarray, gradients: list[np.ndarray], expected: Any, loose: float) -> None:
+def check_reference(
+    optimizer: ox.Optimizer, t: np.ndarray, gradients: list[np.ndarray], expected: Any, loose: float
+) -> None:
     exact, _ = run(optimizer, as_array(t), gradients)
     assert exact.dtype == np.float64 and exact.shape == t.shape
     np.testing.assert_allclose(np.asarray(exact), expected, rtol=1e-9, atol=1e-9)
     narrow, _ = run(optimizer, as_array(t.astype(np.float32)), [g.astype(np.float32) for g in gradients])
     assert narrow.dtype == np.float32
-    np.testing.assert_allclose(np.asarray(narrow), expected, rtol=loose, atol=loose)
+    if loose < math.inf:
+        np.testing.assert_allclose(np.asarray(narrow), expected, rtol=loose, atol=loose)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
-    any_shape, st.integers(0, 9), st.booleans(), rates, st.sampled_from([0.0, 0.5, 0.95]), decays, st.booleans(),
-    st.booleans(), st.booleans(), st.sampled_from([0.0, 1e-3, 0.5]),
+    any_shape, st.integers(0, 9), st.booleans(), rates, st.sampled_from([0.0, 0.5, 0.95]), decays,
+    st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0.0, 1e-3, 0.5]),
 )  # fmt: skip
 def test_lars_reference(
     shape: Any, seed: int, zeros: bool, lr: float, momentum: float, weight_decay: float, nesterov: bool,
     classic: bool, pre_wd: bool, tcoef: float,
 ) -> None:  # fmt: skip
     t, gradients = drawn(shape, seed, zeros)
-    options: dict[str, Any] = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+    options: dict[str, Any] = {
+        "lr": lr,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "nesterov": nesterov,
+    }
     options |= {"classic": classic, "pre_wd": pre_wd, "tcoef": tcoef}
     expected = reference_lars(t, gradients, **options)
-    check_reference(ox.lars(**options), t, gradients, expected, 2e-6)
+    # A negative decay may make the ratio's denominator cancel to any extent: float32 then tells nothing.
+    loose = math.inf if tcoef and weight_decay < 0 else 5e-6
+    check_reference(ox.lars(**options), t, gradients, expected, loose)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     shapes.filter(lambda s: 0 not in s), st.integers(0, 9), rates, st.sampled_from([0.0, 0.95]), decays,
-    st.booleans(), st.integers(0, 3), st.sampled_from([(3.4445, -4.775, 2.0315), (1.5, -0.5), (1.0,), (2, -1.5, 0.5, 0)]),
+    st.booleans(), st.integers(0, 3),
+    st.sampled_from([(3.4445, -4.775, 2.0315), (1.5, -0.5), (1.0,), (2, -1.5, 0.5, 0)]),
 )  # fmt: skip
 def test_muon_reference(
-    shape: Any, seed: int, lr: float, momentum: float, weight_decay: float, nesterov: bool, steps: int, params: Any
+    shape: Any,
+    seed: int,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    steps: int,
+    params: Any,
 ) -> None:
     t, gradients = drawn(shape, seed, False)
-    options: dict[str, Any] = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+    options: dict[str, Any] = {
+        "lr": lr,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "nesterov": nesterov,
+    }
     options |= {"ns_steps": steps, "ns_params": params}
     expected = reference_lars(t, gradients, classic=False, pre_wd=False, tcoef=0.0, **options)
     check_reference(ox.muon(**options), t, gradients, expected, 2e-5)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     any_shape, st.integers(0, 9), st.booleans(), rates, st.sampled_from([0.0, 0.8, 0.9]),
     st.sampled_from([0.0, 0.9, 0.999]), st.sampled_from([1e-8, 1e-3]), decays, st.booleans(),
 )  # fmt: skip
 def test_lamb_reference(
-    shape: Any, seed: int, zeros: bool, lr: float, b1: float, b2: float, eps: float, weight_decay: float, adam: bool
+    shape: Any,
+    seed: int,
+    zeros: bool,
+    lr: float,
+    b1: float,
+    b2: float,
+    eps: float,
+    weight_decay: float,
+    adam: bool,
 ) -> None:
     t, gradients = drawn(shape, seed, zeros)
-    options: dict[str, Any] = {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "weight_decay": weight_decay, "adam": adam}
+    options: dict[str, Any] = {
+        "lr": lr,
+        "b1": b1,
+        "b2": b2,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "adam": adam,
+    }
     expected = reference_lamb(t, gradients, **options)
     check_reference(ox.lamb(**options), t, gradients, expected, 1e-4)
 
@@ -300,7 +352,9 @@ def test_newton_schulz_makes_singular_values_one() -> None:
         np.testing.assert_allclose(cubic, 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("params", [(2.0,), (1.5, -0.5), (3.4445, -4.775, 2.0315), (2.1875, -2.1875, 1.3125, -0.3125)])
+@pytest.mark.parametrize(
+    "params", [(2.0,), (1.5, -0.5), (3.4445, -4.775, 2.0315), (2.1875, -2.1875, 1.3125, -0.3125)]
+)
 def test_newton_schulz_any_number_of_coefficients(params: tuple[float, ...]) -> None:
     (batch,) = values(2, (2, 3, 4, 6), dtype=np.float64)
     found = np.asarray(ox.newton_schulz(batch, 3, params, 1e-3))
@@ -309,11 +363,19 @@ def test_newton_schulz_any_number_of_coefficients(params: tuple[float, ...]) -> 
         np.testing.assert_allclose(found[i, j], expected, rtol=1e-12, atol=1e-14)
 
 
+def test_newton_schulz_works_on_the_smaller_square() -> None:
+    for shape in ((50, 2), (2, 50)):
+        graph = make_graph(ox.newton_schulz)(np.ones(shape, np.float32))
+        assert all(node.shape != (50, 50) for node in graph.nodes())
+
+
 def test_newton_schulz_shapes_and_dtypes() -> None:
     (vector,) = values(3, (5,))
     column = np.asarray(ox.newton_schulz(np.asarray(vector).reshape(5, 1)))
     assert np.array_equal(np.asarray(ox.newton_schulz(vector)), column.ravel())
-    half = ox.newton_schulz(np.full((40, 40), 300, np.float16))  # its norm is 12,000, the sum of squares 1.4e8
+    half = ox.newton_schulz(
+        np.full((40, 40), 300, np.float16)
+    )  # its norm is 12,000, the sum of squares 1.4e8
     assert half.dtype == np.float16 and np.isfinite(np.asarray(half)).all()
     for shape in ((0, 3), (3, 0), (2, 0, 3), (0,)):
         assert ox.newton_schulz(np.zeros(shape, np.float32)).shape == shape
@@ -377,6 +439,7 @@ def test_fused_equals_unfused(name: str, options: dict[str, Any], elementwise: b
     if elementwise:
         assert same_bits(found, expected) and same_bits(fused_state, {**state, **joined})
     else:
+
         def wide(tree: Any) -> Any:
             return [x for x in pytree.leaves(tree) if x.dtype.itemsize >= 4]
 
@@ -420,7 +483,8 @@ def test_x1_fused_trust_ratios_are_per_parameter(name: str, options: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("dtype", "state_dtype"), [(np.float64, None), (np.float64, "float32"), (np.float32, "float16"), (np.float16, None)]
+    ("dtype", "state_dtype"),
+    [(np.float64, None), (np.float64, "float32"), (np.float32, "float16"), (np.float16, None)],
 )
 @every_kind
 def test_x2_state_is_cast_to_its_dtype(
@@ -437,6 +501,16 @@ def test_x2_state_is_cast_to_its_dtype(
     exact, _ = run(MAKERS[name](**options), wide[0], wide[1:])
     narrowest = min((np.dtype(dtype), expected), key=lambda d: d.itemsize)
     assert distance(params, exact) < {8: 1e-9, 4: 1e-4, 2: 2e-2}[narrowest.itemsize]
+
+
+def test_double_state_of_single_parameters_is_computed_in_double() -> None:
+    t, *gradients = values(0, (3, 4), (3, 4), (3, 4))
+    for fused in (False, True):
+        _, state = run(ox.adam(0.0, state_dtype="float64", fused=fused), t, gradients)
+        wide = [np.asarray(x, np.float64) for x in (t, *gradients)]
+        _, exact = run(ox.adam(0.0), wide[0], wide[1:])
+        found = state["v"]["float32"] if fused else state["v"]
+        assert np.array_equal(np.asarray(found).ravel(), np.asarray(exact["v"]).ravel())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16])
@@ -466,14 +540,15 @@ def test_x4_fused_with_mixed_dtypes(name: str, options: dict[str, Any], elementw
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_x5_norms_of_half_parameters_are_float32(fused: bool) -> None:
-    # The squares overflow float16 (300² is above 65504), and so would their sum; those of the other underflow.
+    # The squares of the one overflow float16 (300² is above 65504), those of the other underflow.
     params = {"large": np.full(1000, 300, np.float16), "small": np.full(1000, 2e-4, np.float16)}
     grads = {"large": np.full(1000, 500, np.float16), "small": np.full(1000, 1e-4, np.float16)}
     for optimizer in (ox.lars(0.1, 0.0, tcoef=0.5, weight_decay=0.0, fused=fused), ox.lamb(0.1, fused=fused)):
         found, _ = optimizer.step(params, grads, optimizer.init(params))
-        for key, factor in (("large", 0.05 if optimizer.name == "lars" else 0.1), ("small", None)):
-            factor = factor or (0.05 if optimizer.name == "lars" else 0.1)
-            expected = np.asarray(params[key], np.float64) * (1 - factor)  # every step is along t, as long as t
+        for key in params:
+            # The step is along t, and as long as t times tcoef (of lars) and the rate.
+            factor = 0.05 if optimizer.name == "lars" else 0.1
+            expected = np.asarray(params[key], np.float64) * (1 - factor)
             np.testing.assert_allclose(np.asarray(found[key], np.float64), expected, rtol=2e-3)
 
 
@@ -481,7 +556,9 @@ def test_x5_norms_of_half_parameters_are_float32(fused: bool) -> None:
 
 
 @every_kind
-def test_half_is_updated_in_float32_and_rounded_once(name: str, options: dict[str, Any], elementwise: bool) -> None:
+def test_half_is_updated_in_float32_and_rounded_once(
+    name: str, options: dict[str, Any], elementwise: bool
+) -> None:
     for dtype in (np.float16, bfloat16):
         t, g = values(0, (3, 4), (3, 4), dtype=dtype)
         found, _ = run(MAKERS[name](**options), t, [g])
@@ -502,7 +579,9 @@ def test_scalar_and_empty_leaves(name: str, options: dict[str, Any], elementwise
     params, _ = run(optimizer, empty, [empty])
     assert params["e"].shape == (0, 3) and not np.array_equal(np.asarray(params["w"]), empty["w"])
     if name == "muon":
-        with pytest.raises(ValueError, match=r"muon.step: params\['s'\] \(float32\[\]\) is a scalar.*use group"):
+        with pytest.raises(
+            ValueError, match=r"muon.step: params\['s'\] \(float32\[\]\) is a scalar.*use group"
+        ):
             run(optimizer, {"s": np.float32(1)}, [{"s": np.float32(1)}])
         return
     scalar, state = run(optimizer, np.float32(1.5), [np.float32(0.5), 0.25])
@@ -514,7 +593,11 @@ def test_scalar_and_empty_leaves(name: str, options: dict[str, Any], elementwise
 def test_python_numbers_and_numpy_arrays_are_parameters() -> None:
     params = {"a": 1.0, "b": 1.0, "c": np.ones(2, np.float32)}
     found, _ = run(ox.sgd(0.5), params, [{"a": 1.0, "b": 0.0, "c": np.ones(2, np.float32)}])
-    assert float(found["a"]) == 0.5 and float(found["b"]) == 1.0 and np.asarray(found["c"]).tolist() == [0.5, 0.5]
+    assert (
+        float(found["a"]) == 0.5
+        and float(found["b"]) == 1.0
+        and np.asarray(found["c"]).tolist() == [0.5, 0.5]
+    )
     assert params["c"].tolist() == [1, 1] and not found["a"].weak_type  # type: ignore[attr-defined]
 
 
@@ -538,7 +621,9 @@ def test_state_names_shapes_and_dtypes() -> None:
     assert set(ox.sgd().init(params)) == {"lr"}
     state = ox.sgd(0.25, momentum=0.9).init(params)
     assert set(state) == {"lr", "b"} and state["lr"].shape == (1,) and state["lr"].dtype == np.float32
-    assert float(state["lr"]) == 0.25 and state["b"]["w"].shape == (2, 3) and state["b"]["h"].dtype == np.float32
+    assert (
+        float(state["lr"]) == 0.25 and state["b"]["w"].shape == (2, 3) and state["b"]["h"].dtype == np.float32
+    )
     state = ox.adam().init(params)
     assert set(state) == {"lr", "b1_t", "b2_t", "m", "v"} and state["b1_t"].shape == (1,)
     state = ox.adam().init({"w": np.ones(1, np.float64), "h": np.ones(2, np.float16)})
@@ -630,7 +715,9 @@ def test_set_learning_rate() -> None:
     assert changed["m"] is state["m"]
     for lr in (np.float32(0.5), np.array([0.5]), as_array(np.float32(0.5)), np.array(0.5, np.float16)):
         changed = ox.set_learning_rate(state, lr)
-        assert changed["lr"].shape == (1,) and changed["lr"].dtype == np.float64 and float(changed["lr"]) == 0.5
+        assert (
+            changed["lr"].shape == (1,) and changed["lr"].dtype == np.float64 and float(changed["lr"]) == 0.5
+        )
     stack = vmap(ox.sgd(0.1).init)(np.ones((3, 2), np.float32))
     assert np.asarray(ox.set_learning_rate(stack, 0.5)["lr"]).tolist() == [[0.5]] * 3
     assert np.asarray(ox.set_learning_rate(stack, np.float32([1, 2, 3]))["lr"]).tolist() == [[1], [2], [3]]
@@ -702,6 +789,7 @@ def test_a_step_can_be_differentiated() -> None:
 
     np.testing.assert_allclose(np.asarray(grad(after)(np.float32(0.1))), -np.asarray(g).sum(), rtol=1e-6)
     for optimizer in (ox.lamb(0.1), ox.lars(0.1), ox.adam(0.1)):
+
         def moved(t: Any, g: Any, optimizer: Any = optimizer) -> Any:
             found, _ = optimizer.step(t, g, optimizer.init(t))
             return reduce_sum(found, axes=(0,))
@@ -740,9 +828,7 @@ def test_training(name: str, options: dict[str, Any], elementwise: bool) -> None
 def test_the_same_array_twice_is_one_parameter(
     name: str, options: dict[str, Any], elementwise: bool, fused: bool
 ) -> None:
-    if fused and name == "muon":
-        pytest.skip("muon can't be fused")
-    optimizer = MAKERS[name](**options, fused=fused)
+    optimizer = MAKERS[name](**options, fused=fused and name != "muon")
     w, u, g, h = values(0, (3, 4), (3, 4), (3, 4), (3, 4))
     once, _ = run(optimizer, [w, u], [[g, h], [h, g]])
     twice, _ = run(optimizer, [w, u, w], [[g, h, g], [h, g, h]])
@@ -838,10 +924,14 @@ def test_group_prefix_labels_nesting_and_indexing() -> None:
     found, state = run(outer, params, gradients)
     assert same_bits(found["head"], params["head"])
     flat = ox.group(
-        {"body": {"w": 0, "bias": 1}, "head": 2}, {0: ox.sgd(0.1, momentum=0.9), 1: ox.sgd(1.0), 2: ox.sgd(0.0)}
+        {"body": {"w": 0, "bias": 1}, "head": 2},
+        {0: ox.sgd(0.1, momentum=0.9), 1: ox.sgd(1.0), 2: ox.sgd(0.0)},
     )
     assert same_bits(found, run(flat, params, gradients)[0])
-    assert same_bits(state["rest"]["matrix"]["b"]["body"], {"w": run(flat, params, gradients)[1][0]["b"]["body"]["w"], "bias": None})
+    assert same_bits(
+        state["rest"]["matrix"]["b"]["body"],
+        {"w": run(flat, params, gradients)[1][0]["b"]["body"]["w"], "bias": None},
+    )
     assert outer["rest"] is inner and outer[0] is inner and outer[-1].name == "sgd" and flat[2].name == "sgd"
     assert len(outer) == 2 and list(outer) == ["rest", "head"]
     with pytest.raises(KeyError):
@@ -876,14 +966,18 @@ def test_group_errors() -> None:
     with pytest.raises(TypeError, match="dict from labels to optimizers"):
         ox.group({"a": "x"}, {})
     optimizer = ox.group({"a": "x", "b": "y"}, {"x": ox.sgd(), "y": ox.sgd()})
-    with pytest.raises(ValueError, match=r"params\['b'\] \(float32\[2\]\) and params\['a'\] are the same array.*'y' and 'x'"):
+    with pytest.raises(
+        ValueError, match=r"params\['b'\] \(float32\[2\]\) and params\['a'\] are the same array.*'y' and 'x'"
+    ):
         optimizer.init({"a": w, "b": w})
     with pytest.raises(ValueError, match=r"params\['b'\] \(float32\[2\]\) has the label 'z'.*'x', 'y' only"):
         ox.group({"a": "x", "b": "z"}, {"x": ox.sgd(), "y": ox.sgd()}).init({"a": w, "b": w + 1})
     params = {"a": w, "b": w + 1}
     with pytest.raises(ValueError, match=r"a dict with the labels 'x', 'y', not \['lr'\]"):
         optimizer.step(params, params, ox.sgd().init(params))
-    with pytest.raises(ValueError, match=r"sgd.step: the state should be a dict with the keys \['lr'\], not \['b'"):
+    with pytest.raises(
+        ValueError, match=r"sgd.step: the state should be a dict with the keys \['lr'\], not \['b1_t'"
+    ):
         optimizer.step(params, params, {"x": ox.sgd().init(params), "y": ox.adam().init(params)})
 
 
@@ -898,15 +992,29 @@ def with_params(optimizer: ox.Optimizer, grads: Any) -> Any:
 W, B = np.ones((2, 3), np.float32), np.ones(3, np.float16)
 
 
-@pytest.mark.parametrize("optimizer", [ox.sgd(), ox.adam(), ox.adam(fused=True), ox.lars(), ox.group("x", {"x": ox.lamb()})])
+@pytest.mark.parametrize(
+    "optimizer", [ox.sgd(), ox.adam(), ox.adam(fused=True), ox.lars(), ox.group("x", {"x": ox.lamb()})]
+)
 @pytest.mark.parametrize(
     ("error", "grads", "message"),
     [
-        (ValueError, {"layer": {"w": W}, "n": None}, r"no gradient for params\['layer'\]\['b'\]; at .*give None"),
+        (
+            ValueError,
+            {"layer": {"w": W}, "n": None},
+            r"no gradient for params\['layer'\]\['b'\]; at .*give None",
+        ),
         (ValueError, {"layer": {"w": W}}, r"no gradient for params\['layer'\]\['b'\], params\['n'\]"),
-        (ValueError, {}, r"no gradient for params\['layer'\]\['b'\], params\['layer'\]\['w'\], params\['n'\]"),
+        (
+            ValueError,
+            {},
+            r"no gradient for params\['layer'\]\['b'\], params\['layer'\]\['w'\], params\['n'\]",
+        ),
         (ValueError, {"layer": {"w": W, "b": B, "c": B}, "n": None}, r"at \['layer'\]: .*extra keys \['c'\]"),
-        (ValueError, {"layer": [W, B], "n": None}, r"structure of params: at \['layer'\]: expected dict .* list"),
+        (
+            ValueError,
+            {"layer": [W, B], "n": None},
+            r"structure of params: at \['layer'\]: expected dict .* list",
+        ),
         (ValueError, [W, B, None], r"grads does not have the structure of params: at the root"),
         (ValueError, None, r"grads does not have the structure of params: at the root"),
         (ValueError, {"layer": {"w": None, "b": None}, "n": None}, r"every gradient is None"),
@@ -923,19 +1031,31 @@ W, B = np.ones((2, 3), np.float32), np.ones(3, np.float16)
         (
             TypeError,
             {"layer": {"w": W, "b": np.ones(3, np.float32)}, "n": None},
-            r"gradient of params\['layer'\]\['b'\] \(float16\[3\]\) has a dtype that does not fit: float32\[3\].*float16",
+            r"gradient of params\['layer'\]\['b'\] \(float16\[3\]\) .*does not fit: float32\[3\].*float16",
         ),
         (TypeError, {"layer": {"w": W.astype(int), "b": B}, "n": None}, r"does not fit: int64\[2,3\]"),
         (TypeError, {"layer": {"w": W.astype(float), "b": B}, "n": None}, r"does not fit: float64\[2,3\]"),
-        (TypeError, {"layer": {"w": "W", "b": B}, "n": None}, r"params\['layer'\]\['w'\] .* is a str, not an array"),
-        (TypeError, {"layer": {"w": [W], "b": B}, "n": None}, r"params\['layer'\]\['w'\] .* is a list, not an array"),
-        (TypeError, {"layer": {"w": W, "b": B}, "n": np.float32(1)}, r"params\['n'\] \(int32\[\]\) has a gradient"),
+        (
+            TypeError,
+            {"layer": {"w": "W", "b": B}, "n": None},
+            r"params\['layer'\]\['w'\] .* is a str, not an array",
+        ),
+        (
+            TypeError,
+            {"layer": {"w": [W], "b": B}, "n": None},
+            r"params\['layer'\]\['w'\] .* is a list, not an array",
+        ),
+        (
+            TypeError,
+            {"layer": {"w": W, "b": B}, "n": np.float32(1)},
+            r"params\['n'\] \(int32\[\]\) has a gradient",
+        ),
     ],
 )
 def test_gradient_errors(optimizer: ox.Optimizer, error: Any, grads: Any, message: str) -> None:
     with pytest.raises(error, match=rf"{optimizer.name}.step: .*{message}") as raised:
         with_params(optimizer, grads)
-    assert "test_optimizers.py" in str(raised.value) or "structure" in str(raised.value)
+    assert "test_optimizers.py" in str(raised.value)
 
 
 def test_narrower_gradients_are_widened() -> None:
@@ -965,7 +1085,11 @@ def test_narrower_gradients_are_widened() -> None:
         (TypeError, lambda: ox.muon(ns_params=("a",)), "muon: each of ns_params must be a number, not str"),
         (ValueError, lambda: ox.muon(fused=True), "muon can't be fused .*pass fused=False"),
         (ValueError, lambda: ox.lars(ns_params=(1.5, -0.5), fused=True), "lars can't be fused"),
-        (ValueError, lambda: ox.adam(state_dtype="int32"), "adam: state_dtype should be one of .*, not 'int32'"),
+        (
+            ValueError,
+            lambda: ox.adam(state_dtype="int32"),
+            "adam: state_dtype should be one of .*, not 'int32'",
+        ),
         (ValueError, lambda: ox.adam(state_dtype="float8_e5m2"), "state_dtype should be one of"),
     ],
 )
@@ -983,26 +1107,36 @@ def test_params_and_state_errors() -> None:
     params = {"w": W}
     with pytest.raises(TypeError, match=r"adam.init: params\['name'\] is a str, not an array or a number"):
         ox.adam().init({"w": W, "name": "x"})
-    with pytest.raises(ValueError, match="adam.init: params has no leaf of a float dtype"):
+    with pytest.raises(ValueError, match=r"adam.init: params has no leaf of a float dtype"):
         ox.adam().init({"n": np.int32(1)})
-    with pytest.raises(ValueError, match="adam.init: params has no leaf of a float dtype"):
+    with pytest.raises(ValueError, match=r"adam.init: params has no leaf of a float dtype"):
         ox.adam().init({})
     state = ox.adam().init(params)
-    with pytest.raises(ValueError, match=r"sgd.step: the state should be a dict with the keys \['b', 'lr'\], not \["):
+    with pytest.raises(
+        ValueError, match=r"sgd.step: the state should be a dict with the keys \['b', 'lr'\], not \["
+    ):
         ox.sgd(momentum=0.9).step(params, params, state)
     with pytest.raises(ValueError, match=r"the keys .*, not NoneType"):
         ox.sgd().step(params, params, None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"state\['m'\]\['w'\] should have floats of shape \[2,3\].*not float32\[3,2\]"):
+    with pytest.raises(
+        ValueError, match=r"state\['m'\]\['w'\] should have floats of shape \[2,3\].*not float32\[3,2\]"
+    ):
         ox.adam().step(params, params, {**state, "m": {"w": W.T}})
-    with pytest.raises(ValueError, match=r"state\['v'\]\['w'\] should have floats of shape \[2,3\].*not None"):
+    with pytest.raises(
+        ValueError, match=r"state\['v'\]\['w'\] should have floats of shape \[2,3\].*not None"
+    ):
         ox.adam().step(params, params, {**state, "v": {"w": None}})
     with pytest.raises(ValueError, match=r"state\['m'\] does not have the structure of params: at the root"):
         ox.adam().step(params, params, {**state, "m": {"x": W}})
     with pytest.raises(ValueError, match=r"state\['lr'\] should have one element, not shape \(3, 1\).*vmap"):
         ox.adam().step(params, params, {**state, "lr": np.ones((3, 1), np.float32)})
-    with pytest.raises(ValueError, match=r"the fused state\['m'\] should be a dict .*\['float32'\], not \['w'\]"):
+    with pytest.raises(
+        ValueError, match=r"the fused state\['m'\] should be a dict .*\['float32'\], not \['w'\]"
+    ):
         ox.adam(fused=True).step(params, params, state)
-    with pytest.raises(ValueError, match=r"state\['m'\]\['float32'\] should have floats of shape \[6\].*float32\[5\]"):
+    with pytest.raises(
+        ValueError, match=r"state\['m'\]\['float32'\] should have floats of shape \[6\].*float32\[5\]"
+    ):
         fused = ox.adam(fused=True)
         fused.step(params, params, {**fused.init(params), "m": {"float32": np.ones(5, np.float32)}})
 
@@ -1032,12 +1166,15 @@ def test_optim_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPTIM_DTYPE", "integer")
     assert optimizer.init(W)["m"].dtype == np.float16 and explicit.init(W)["m"].dtype == bfloat16
     assert optimizer.init(W)["b1_t"].dtype == np.float32
-    with pytest.raises(ValueError, match="OPTIM_DTYPE should be one of .*, not 'integer'"):
+    with pytest.raises(ValueError, match=r"OPTIM_DTYPE should be one of .*, not 'integer'"):
         ox.sgd()
 
 
 def test_repr_shows_the_options() -> None:
-    assert repr(ox.adam(0.1, fused=True)) == "adam(lr=0.1, b1=0.9, b2=0.999, eps=1e-08, weight_decay=0.0, adam=True, fused=True)"
+    assert (
+        repr(ox.adam(0.1, fused=True))
+        == "adam(lr=0.1, b1=0.9, b2=0.999, eps=1e-08, weight_decay=0.0, adam=True, fused=True)"
+    )
     assert "matrix" in repr(ox.group(LABELS, {"matrix": ox.sgd(), "bias": ox.sgd()}))
 
 
@@ -1056,7 +1193,7 @@ def test_a_hundred_leaves_cost_a_fixed_number_of_operations_each(
         return len([node for node in graph.nodes() if getattr(node.op, "family", "") not in ("", "movement")])
 
     each = operations(2) - operations(1)
-    assert each <= {"sgd": 8, "adam": 14, "adamw": 16, "muon": 20}.get(name, 26)
+    assert each <= {"sgd": 9, "adam": 13, "adamw": 15, "lars": 21, "lamb": 27, "muon": 21}[name]
     assert operations(100) == operations(1) + 99 * each
 
 

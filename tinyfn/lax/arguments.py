@@ -40,19 +40,19 @@ def of_one_dtype(name: str, *xs: ArrayLike) -> list[Array]:
     given = [x if isinstance(x, Array) or is_scalar(x) else as_array(x) for x in xs]
     found = [_kind(x) for x in given]
     strong = [dtype for dtype, weak in found if not weak]
-    target = strong[0] if strong else found[0][0]
-    for dtype, weak in found:
+    arrays = [x.dtype for x in given if isinstance(x, Array)]
+    target = (strong or arrays or [found[0][0]])[0]
+    for (dtype, weak), x in zip(found, given, strict=True):
+        yields = weak and (strong or (arrays and not isinstance(x, Array)))
         if dtype is not target and not (
-            weak and strong and dtypes.promote_pair(target, False, dtype, True)[0] is target
+            yields and dtypes.promote_pair(target, False, dtype, True)[0] is target
         ):
             raise TypeError(
                 f"lax.{name} needs arguments of one dtype, not {described(given)}; at {user_line()}: cast "
                 "them with lax.convert_element_type, or use the function of tinyfn.numpy, which promotes"
             )
     return [
-        operators.to_dtype(x, target)
-        if isinstance(x, Array)
-        else operators.scalar(x, target, weak=not strong and weak)
+        operators.to_dtype(x, target) if isinstance(x, Array) else operators.scalar(x, target, weak=weak)
         for x, (_, weak) in zip(given, found, strict=True)
     ]
 

@@ -62,8 +62,10 @@ def _order(x: Array) -> Array:
 
 def _taken(x: Array, order: Array) -> Array:
     """Along the last axis the elements at the positions in `order`, which has x's other axes."""
-    at = expand_dims(order, (order.ndim,))
     axis = x.ndim - 1
+    if isinstance(x.shape[axis], int) and x.shape[axis] == 0:
+        return x
+    at = expand_dims(order, (order.ndim,))
     result = applied(prims.gather, x, at, axes=(axis,), sizes=(1,), batch_dims=axis, mode="clip")
     return squeeze(result, (result.ndim - 1,))
 

@@ -26,13 +26,18 @@ def as_float(x: ArrayLike) -> Array:
     return array if dtypes.is_inexact(array.dtype) else operators.astype(array, dtypes.DEFAULT_FLOAT)
 
 
+def _greatest(dtype: Any) -> float:
+    """The greatest finite number of a float dtype."""
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
 def _gated(x: Array, gate: Callable[[Array], Array]) -> Array:
     """x · gate(x) for a gate that goes to 0 below and to 1 above.
 
-    At infinities the product and its derivative would be infinity times 0, and so NaN."""
-    infinite = prims.is_inf(x)
-    inside = where(infinite, 0, x)
-    return where(infinite, relu(x), lax.mul(inside, gate(inside)))
+    Far out, where it has got there in every dtype, the product and its derivatives might be infinity times 0."""
+    far = lax.gt(lax.abs(x), _greatest(x.dtype) ** (1 / 3))
+    inside = where(far, 0, x)
+    return where(far, relu(x), lax.mul(inside, gate(inside)))
 
 
 def identity(x: ArrayLike) -> Array:
@@ -177,12 +182,9 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
     large = math.sqrt(_greatest(x.dtype)) / 2
     root = where(lax.gt(size, large), size, lax.sqrt(add(lax.square(lax.clamp(-large, x, large)), b)))
     half = multiply(0.5, b)
-    return where(lax.ge(x, 0), lax.mul(0.5, lax.add(x, root)), true_divide(half, lax.add(root, size)))
-
-
-def _greatest(dtype: Any) -> float:
-    """The greatest finite number of a float dtype."""
-    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    return where(
+        lax.ge(x, 0), lax.add(lax.mul(0.5, x), lax.mul(0.5, root)), true_divide(half, lax.add(root, size))
+    )
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:

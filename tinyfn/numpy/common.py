@@ -11,7 +11,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
-from ..trace.array import Array, is_scalar, wrap
+from ..trace.array import Array, as_array, is_scalar, wrap
 from ..trace.dtype import DType
 from ..trace.errors import user_line
 from ..trace.indexing import reshape
@@ -74,6 +74,18 @@ def shape_of(shape: Any, what: str) -> tuple[Any, ...]:
 def dtype_or(dtype: DTypeLike, default: DType) -> DType:
     """The dtype that is named, or the default for None."""
     return default if dtype is None else dtypes.canonical(dtype)
+
+
+def cast(x: Any, dtype: DTypeLike) -> Array:
+    """An argument as an array of a dtype; a Python number is not rounded to its default dtype on the way."""
+    target = dtypes.canonical(dtype)
+    if not is_scalar(x):
+        return o.astype(x, target)
+    if target is dtypes.bool_:
+        return o.scalar(bool(x), target)
+    if type(x) is float and dtypes.is_integer(target):
+        return o.astype(as_array(np.asarray(x)), target)
+    return o.scalar(x, target)
 
 
 def inexact(x: Any, what: str) -> Array:

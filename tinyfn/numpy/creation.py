@@ -13,7 +13,7 @@ from ..trace import prims
 from ..trace.array import Array, as_array, is_scalar, own, wrap
 from ..trace.indexing import reshape
 from ..trace.tracing import Tracer, bind, current_trace
-from .common import ArrayLike, DTypeLike, Shape, at_user, axis_of, dtype_or, full_of, inexact, iota, operand, promoted, shape_of
+from .common import cast, ArrayLike, DTypeLike, Shape, at_user, axis_of, dtype_or, full_of, inexact, iota, operand, promoted, shape_of
 from .elementwise import add, divide, equal, greater_equal, multiply, subtract, where
 
 
@@ -38,7 +38,7 @@ def _convert(x: Any, dtype: DTypeLike) -> Array:
     if isinstance(x, (list, tuple)):
         return _from_list(x, dtype)
     if is_scalar(x) and dtype is not None:
-        return _exact_scalar(x, dtype)
+        return cast(x, dtype)
     if not isinstance(x, (Array, np.ndarray, np.generic)) and not is_scalar(x):
         if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
             x = from_dlpack(x)
@@ -47,13 +47,7 @@ def _convert(x: Any, dtype: DTypeLike) -> Array:
         else:
             x = as_array(np.asarray(x))  # a range, a buffer, ...
     result = o.operand(x)
-    return result if dtype is None else o.astype(result, dtype)
-
-
-def _exact_scalar(x: Any, dtype: dtypes.DType) -> Array:
-    if type(x) is not int and type(x) is not bool and dtypes.is_integer(dtype):
-        return o.astype(as_array(np.asarray(x)), dtype)
-    return wrap(np.asarray(x != 0)) if dtype is dtypes.bool_ else o.scalar(x, dtype)
+    return result if dtype is None else cast(result, dtype)
 
 
 def _leaf_types(x: Any, found: set[type]) -> None:
@@ -99,7 +93,7 @@ def _from_list(x: Any, dtype: dtypes.DType | None) -> Array:
 
 def _from_numbers(x: Any, dtype: dtypes.DType, has_floats: bool) -> Array:
     if dtypes.is_integer(dtype) and has_floats:
-        return o.astype(wrap(_checked(x, dtypes.float64)), dtype)
+        return cast(wrap(_checked(x, dtypes.float64)), dtype)
     return wrap(_checked(x, dtype))
 
 
@@ -120,7 +114,7 @@ def _with_values(x: Any) -> Any:
 
 def _stacked(x: Any, dtype: dtypes.DType) -> Array:
     if not isinstance(x, (list, tuple)):
-        return o.astype(o.operand(x), dtype)
+        return cast(o.operand(x), dtype)
     elements = [_stacked(element, dtype) for element in x]
     if not elements:
         return full_of(0, dtype, (0,))
@@ -145,7 +139,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
 
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False) -> Array:
     """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0."""
-    return o.astype(operand(x, "astype"), dtype)
+    return cast(x if is_scalar(x) else operand(x, "astype"), dtype)
 
 
 # One value everywhere
@@ -244,7 +238,7 @@ def linspace(
         if dtypes.is_integer(target):
             numbers = wrap(np.floor(numbers.value))
         step = (stop - start) / intervals if intervals else float("nan")  # type: ignore[operator]
-        result = o.astype(numbers, target)
+        result = cast(numbers, target)
         return (result, wrap(np.asarray(step, dtypes.DEFAULT_FLOAT))) if retstep else result
     first, last = promoted(inexact(start, "linspace"), inexact(stop, "linspace"))
     target = dtype_or(dtype, first.dtype)
@@ -262,7 +256,7 @@ def linspace(
     if place:
         order = [*range(1, place + 1), 0, *range(place + 1, len(shape) + 1)]
         numbers = bind(prims.transpose, (numbers,), {"permutation": tuple(order)})
-    numbers = o.astype(numbers, target)
+    numbers = cast(numbers, target)
     if not retstep:
         return numbers
     distance = reshape(subtract(last, first), shape)
@@ -280,7 +274,7 @@ def logspace(
 ) -> Array:
     """base to the powers linspace(start, stop, num)."""
     exponents = linspace(start, stop, num, endpoint, axis=axis)
-    return o.astype(o.power(o.operand(base), exponents), dtype_or(dtype, exponents.dtype))
+    return cast(o.power(o.operand(base), exponents), dtype_or(dtype, exponents.dtype))
 
 
 def geomspace(
@@ -292,13 +286,13 @@ def geomspace(
     from .elementwise import absolute, exp, log
 
     exponents = linspace(log(absolute(first)), log(absolute(last)), num, endpoint, axis=axis)
-    return o.astype(multiply(sign, exp(exponents)), dtype_or(dtype, exponents.dtype))
+    return cast(multiply(sign, exp(exponents)), dtype_or(dtype, exponents.dtype))
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
     """An N x M matrix with ones on the k-th diagonal and zeros elsewhere."""
     shape = shape_of((N, N if M is None else M), "eye")
-    return o.astype(equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1)), dtype_or(dtype, dtypes.DEFAULT_FLOAT))
+    return cast(equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1)), dtype_or(dtype, dtypes.DEFAULT_FLOAT))
 
 
 def identity(n: int, dtype: DTypeLike = None) -> Array:
@@ -310,7 +304,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
     """An N x M matrix with ones on and below the k-th diagonal and zeros above."""
     shape = shape_of((N, N if M is None else M), "tri")
     below = greater_equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1))
-    return o.astype(below, dtype_or(dtype, dtypes.DEFAULT_FLOAT))
+    return cast(below, dtype_or(dtype, dtypes.DEFAULT_FLOAT))
 
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:

@@ -11,7 +11,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.tracing import bind
-from .common import ArrayLike, at_user, binary, inexact, operand, promoted, unary
+from .common import cast, ArrayLike, at_user, binary, inexact, operand, promoted, unary
 
 # Arithmetic
 
@@ -41,7 +41,15 @@ true_divide = divide
 
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The greatest whole number that is not above x / y."""
-    return o.floor_divide(x, y)
+    x, y = promoted(x, y)
+    if not dtypes.is_float(x.dtype):
+        return o.floor_divide(x, y)
+    # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
+    rest = o.elementwise(prims.rem, x, y)
+    quotient = divide(subtract(x, rest), y)
+    is_above = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
+    quotient = bind(prims.round, (where(is_above, subtract(quotient, 1), quotient),), {})
+    return where(equal(y, 0), divide(x, y), quotient)
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -375,7 +383,7 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
         quotient = floor_divide(add(x, factor // 2), factor)
         tie = equal(remainder(add(x, factor // 2), factor), 0)
         odd = not_equal(bitwise_and(quotient, 1), 0)
-        return multiply(subtract(quotient, o.astype(bitwise_and(tie, odd), x.dtype)), factor)
+        return multiply(subtract(quotient, cast(bitwise_and(tie, odd), x.dtype)), factor)
     if decimals == 0:
         return bind(prims.round, (x,), {})
     wide = o.to_dtype(x, dtypes.float32) if x.dtype.itemsize < 4 else x
@@ -451,7 +459,7 @@ def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
     # In two halves, each of which is in range where the whole may not be.
     half = o.right_shift(operand(n, "ldexp"), 1)
     rest = subtract(n, half)
-    return multiply(multiply(x, exp2(o.astype(half, x.dtype))), exp2(o.astype(rest, x.dtype)))
+    return multiply(multiply(x, exp2(cast(half, x.dtype))), exp2(cast(rest, x.dtype)))
 
 
 def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -474,9 +482,9 @@ def nan_to_num(
         return array
     limit = _greatest(array.dtype)
     high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
-    array = where(isnan(array), o.astype(nan, array.dtype), array)
-    array = where(isposinf(array), o.astype(high, array.dtype), array)
-    return where(isneginf(array), o.astype(low, array.dtype), array)
+    array = where(isnan(array), cast(nan, array.dtype), array)
+    array = where(isposinf(array), cast(high, array.dtype), array)
+    return where(isneginf(array), cast(low, array.dtype), array)
 
 
 def _greatest(dtype: dtypes.DType) -> float:
@@ -603,7 +611,7 @@ invert = bitwise_invert = bitwise_not
 def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of bits set in the absolute value, as uint8."""
     array = absolute(x)
-    return o.astype(bind(prims.population_count, (array,), {}), dtypes.uint8)
+    return cast(bind(prims.population_count, (array,), {}), dtypes.uint8)
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:

@@ -17,6 +17,7 @@ from ..trace.errors import ConcretizationError
 from ..trace.indexing import reshape
 from ..trace.tracing import bind
 from .common import (
+    cast,
     ArrayLike,
     at_user,
     axis_of,
@@ -254,7 +255,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     rising = searchsorted(edges, x, side)
     if n < 2:
         return rising
-    falling = subtract(n, searchsorted(bind(prims.flip, (edges,), {"axes": (0,)}), x, "right" if right else "left"))
+    falling = subtract(n, searchsorted(bind(prims.flip, (edges,), {"axes": (0,)}), x, side))
     return where(less_equal(edges[0], edges[n - 1]), rising, falling)  # type: ignore[index, no-any-return]
 
 
@@ -326,7 +327,7 @@ def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any]
     x = inexact(a, "histogram")
     if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
         return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
-    low, high = (min(x), max(x)) if range is None else (o.astype(range[0], x.dtype), o.astype(range[1], x.dtype))
+    low, high = (min(x), max(x)) if range is None else (cast(range[0], x.dtype), cast(range[1], x.dtype))
     same = equal(low, high)
     edges: Array = linspace(where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), int(bins) + 1)  # type: ignore[arg-type]
     return edges
@@ -401,12 +402,12 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     holds = reshape(x if x.dtype is dtypes.bool_ else not_equal(x, 0), (x.size,))
     total = x.size
     count = sum(holds, dtype=dtypes.int32)
-    place = where(holds, subtract(cumsum(o.astype(holds, dtypes.int32)), 1), size)
+    place = where(holds, subtract(cumsum(cast(holds, dtypes.int32)), 1), size)
     flat = AtIndex(full_of(0, dtypes.int32, (size,)), place).set(iota(dtypes.int32, (total,), 0), mode="drop")
     filled = less(iota(dtypes.int32, (size,), 0), count)
     fills = fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * x.ndim
     axes = unravel_index(flat, x.shape)
-    return tuple([where(filled, positions, o.astype(f, dtypes.int32)) for positions, f in zip(axes, fills, strict=True)])
+    return tuple([where(filled, positions, cast(f, dtypes.int32)) for positions, f in zip(axes, fills, strict=True)])
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -481,7 +482,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     n = x.shape[place]
     at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
     count = at.size
-    new = o.astype(values, x.dtype)
+    new = cast(values, x.dtype)
     if at.ndim == 0 and new.ndim:
         new = move_to(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place) if new.ndim <= x.ndim else new
         count = new.shape[place]

@@ -18,6 +18,7 @@ from ..trace.indexing import reshape as reshaped
 from ..trace.sint import is_symbolic
 from ..trace.tracing import bind
 from .common import (
+    cast,
     ArrayLike,
     Axis,
     Shape,
@@ -199,7 +200,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         raise ValueError(f"concatenate needs at least one array{at_user()}")
     if axis is None:
         xs, axis = [ravel(x) for x in xs], 0
-    xs = [o.astype(x, dtype) for x in xs] if dtype is not None else promoted(*xs)
+    xs = [cast(x, dtype) for x in xs] if dtype is not None else promoted(*xs)
     if any(x.ndim != xs[0].ndim for x in xs) or xs[0].ndim == 0:
         raise ValueError(f"concatenate: {_listed(xs)} do not have one number of axes, above 0{at_user()}")
     place = axis_of(axis, xs[0].ndim, "concatenate")
@@ -328,7 +329,7 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_
 
     if total_repeat_length is not None:
         counts = o.broadcast_to(ravel(o.operand(np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats)), (n,))
-        ends = cumsum(o.astype(counts, dtypes.int32))
+        ends = cumsum(cast(counts, dtypes.int32))
         places = searchsorted(ends, iota(dtypes.int32, (total_repeat_length,), 0), side="right")
         return take(x, places, place, mode="clip")
     if isinstance(repeats, Array):
@@ -434,7 +435,7 @@ def _pad_constant(x: Array, pairs: Sequence[tuple[int, ...]], values: Any) -> Ar
                     x = _pad_constant(x, one, per_axis[axis, side].item())
             return x
         values = per_axis.reshape(-1)[0].item() if per_axis.size else 0
-    value = o.astype(o.operand(values), x.dtype)
+    value = cast(o.operand(values), x.dtype)
     amounts = {"low": tuple([p[0] for p in pairs]), "high": tuple([p[1] for p in pairs]), "interior": (0,) * x.ndim}
     return bind(prims.pad, (x, value), amounts)
 
@@ -450,7 +451,7 @@ def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_value
 
             value = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean}[mode](x, axis, keepdims=True)
             if dtypes.is_integer(x.dtype):
-                value = o.astype(bind(prims.round, (value,), {}) if mode == "mean" else value, x.dtype)
+                value = cast(bind(prims.round, (value,), {}) if mode == "mean" else value, x.dtype)
             ends = [value, value]
         parts = []
         for side, (amount, end) in enumerate(zip((before, after), ends, strict=True)):
@@ -461,7 +462,7 @@ def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_value
                 share = (numbers / amount).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
                 wide = o.to_dtype(spread, dtypes.float32) if not dtypes.is_float(x.dtype) else spread
                 ramp = add(multiply(wide, o.operand(share.astype(wide.dtype))), o.operand(((1 - share) * target).astype(wide.dtype)))
-                spread = o.astype(bind(prims.floor, (ramp,), {}) if not dtypes.is_float(x.dtype) else ramp, x.dtype)
+                spread = cast(bind(prims.floor, (ramp,), {}) if not dtypes.is_float(x.dtype) else ramp, x.dtype)
             parts.append(spread)
         return concatenate_arrays([parts[0], x, parts[1]], axis)
     positions = np.arange(-before, n + after)

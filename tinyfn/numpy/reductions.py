@@ -19,6 +19,7 @@ from ..trace.indexing import reshape
 from ..trace.prim import Primitive
 from ..trace.tracing import bind
 from .common import (
+    cast,
     ArrayLike,
     Axis,
     DTypeLike,
@@ -68,7 +69,7 @@ def _total(primitive: Primitive, a: Any, axis: Axis, dtype: Any, keepdims: bool,
     what = "sum" if primitive is prims.reduce_sum else "prod"
     x = operand(a, what)
     if dtype is not None:
-        x = o.astype(x, dtype)
+        x = cast(x, dtype)
     elif not dtypes.is_inexact(x.dtype) and (promote or x.dtype is dtypes.bool_):
         x = o.to_dtype(x, dtypes.accumulator(x.dtype))
     neutral = 0 if primitive is prims.reduce_sum else 1
@@ -80,7 +81,7 @@ def _total(primitive: Primitive, a: Any, axis: Axis, dtype: Any, keepdims: bool,
     if initial is None:
         return result
     combine = add if primitive is prims.reduce_sum else multiply
-    return combine(result, o.astype(initial, result.dtype))
+    return combine(result, cast(initial, result.dtype))
 
 
 def sum(
@@ -130,15 +131,15 @@ def _extreme(primitive: Primitive, a: Any, axis: Axis, keepdims: bool, initial: 
             raise ValueError(f"{what} with `where` needs `initial`, the result where no element takes part{at_user()}")
         x = _masked(x, mask, _limit(x.dtype, not greatest))
         axes = axes_of(axis, x.ndim, what)
-    if any(isinstance(x.shape[i], int) and x.shape[i] == 0 for i in axes):
+    if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
         if initial is None:
             raise ValueError(f"{what} of {described(x)} over axes {axes}: there are no elements; give `initial`{at_user()}")
         rest = tuple([n for i, n in enumerate(x.shape) if i not in axes])
-        return keep_axes(o.broadcast_to(o.astype(initial, x.dtype), rest), x.shape, axes, keepdims)
+        return keep_axes(o.broadcast_to(cast(initial, x.dtype), rest), x.shape, axes, keepdims)
     result = keep_axes(bind(primitive, (x,), {"axes": axes}), x.shape, axes, keepdims)
     if initial is None:
         return result
-    return (maximum if greatest else minimum)(result, o.astype(initial, x.dtype))
+    return (maximum if greatest else minimum)(result, cast(initial, x.dtype))
 
 
 def max(
@@ -205,7 +206,7 @@ def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
     target = dtypes.canonical(dtype) if dtype is not None else x.dtype if dtypes.is_inexact(x.dtype) else dtypes.float32
     if not dtypes.is_inexact(target):
         return o.to_dtype(x, dtypes.float32), target
-    return (o.to_dtype(x, dtypes.accumulator(target)), target) if target.itemsize < 4 else (o.astype(x, target), target)
+    return (o.to_dtype(x, dtypes.accumulator(target)), target) if target.itemsize < 4 else (cast(x, target), target)
 
 
 def _count(x: Array, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
@@ -239,7 +240,7 @@ def mean(
     axes = axes_of(axis, x.ndim, "mean")
     count = _count(x, axes, where, keepdims)
     result = divide(sum(x, axes, keepdims=keepdims, where=where), o.scalar(float(count), x.dtype) if isinstance(count, int) else count)
-    return result if weak else o.astype(result, target)
+    return result if weak else cast(result, target)
 
 
 def average(
@@ -284,10 +285,10 @@ def var(
     x = _spread(x, where)
     axes = axes_of(axis, x.ndim, "var")
     less_by = ddof if correction is None else correction
-    center = _mean(x, axes, keepdims=True, where=where) if mean is None else o.astype(o.operand(mean), x.dtype)
+    center = _mean(x, axes, keepdims=True, where=where) if mean is None else cast(o.operand(mean), x.dtype)
     count = _count(x, axes, where, keepdims)
     divisor: Any = o.scalar(float(np.maximum(count - less_by, 0)), x.dtype) if isinstance(count, int) else subtract(count, less_by)
-    return o.astype(divide(sum(square(subtract(x, center)), axes, keepdims=keepdims, where=where), divisor), target)
+    return cast(divide(sum(square(subtract(x, center)), axes, keepdims=keepdims, where=where), divisor), target)
 
 
 _mean = mean
@@ -308,7 +309,7 @@ def std(
     """The square root of the variance."""
     x, target = _computed_in(operand(a, "std"), dtype)
     variance = var(x, axis, None, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction)
-    return o.astype(sqrt(variance), target)
+    return cast(sqrt(variance), target)
 
 
 def cov(
@@ -386,7 +387,7 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, what: str) -> tuple[Array,
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     if dtype is not None:
-        x = o.astype(x, dtype)
+        x = cast(x, dtype)
     elif x.dtype is dtypes.bool_:
         x = o.to_dtype(x, dtypes.DEFAULT_INT)
     return x, axis_of(axis, x.ndim, what)
@@ -442,7 +443,7 @@ def diff(
     def edge(extra: Any) -> list[Array]:
         if extra is None:
             return []
-        e = o.astype(o.operand(extra), x.dtype)
+        e = cast(o.operand(extra), x.dtype)
         return [e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))]
 
     x = concatenate_arrays([*edge(prepend), x, *edge(append)], place)
@@ -460,10 +461,10 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     x = operand(ary, "ediff1d")
     parts = [diff(reshape(x, (x.size,)))]
     if to_begin is not None:
-        begin = o.astype(o.operand(to_begin), x.dtype)
+        begin = cast(o.operand(to_begin), x.dtype)
         parts.insert(0, reshape(begin, (begin.size,)))
     if to_end is not None:
-        end = o.astype(o.operand(to_end), x.dtype)
+        end = cast(o.operand(to_end), x.dtype)
         parts.append(reshape(end, (end.size,)))
     return concatenate_arrays(parts, 0)
 
@@ -704,8 +705,8 @@ def _quantile(x: Array, q: Array, axis: Axis, method: str, keepdims: bool, skip:
     missing = sum(isnan(ordered), -1, dtypes.int32, keepdims=True)
     count = subtract(n, missing) if skip else full_of(n, dtypes.int32, (*rest, 1))
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    flat = reshape(o.astype(q, wide), (q.size,))
-    last = maximum(subtract(o.astype(count, wide), 1.0), 0.0)
+    flat = reshape(cast(q, wide), (q.size,))
+    last = maximum(subtract(cast(count, wide), 1.0), 0.0)
     place = multiply(o.broadcast_to(flat, (*rest, q.size)), last)
     low, high = bind(prims.floor, (place,), {}), bind(prims.ceil, (place,), {})
     share = subtract(place, low)
@@ -715,10 +716,10 @@ def _quantile(x: Array, q: Array, axis: Axis, method: str, keepdims: bool, skip:
         high = low
     elif method == "higher":
         low = high
-    below = take_along_axis(ordered, o.astype(low, dtypes.int32), -1)
-    above = take_along_axis(ordered, o.astype(high, dtypes.int32), -1)
+    below = take_along_axis(ordered, cast(low, dtypes.int32), -1)
+    above = take_along_axis(ordered, cast(high, dtypes.int32), -1)
     if method == "linear":
-        share = o.astype(share, x.dtype)
+        share = cast(share, x.dtype)
         # Between equal elements, infinite ones too, there is nothing to interpolate.
         gap = _where(o.equal(above, below), 0, subtract(above, below))
         result = add(below, multiply(gap, share))
@@ -728,7 +729,7 @@ def _quantile(x: Array, q: Array, axis: Axis, method: str, keepdims: bool, skip:
     result = _where(nothing, o.scalar(float("nan"), x.dtype), result)
     result = move_to(result, len(rest), 0)
     shape = tuple([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else rest
-    return o.astype(reshape(result, (*q.shape, *shape)), x.dtype)
+    return cast(reshape(result, (*q.shape, *shape)), x.dtype)
 
 
 def percentile(

@@ -157,7 +157,8 @@ class Rule(Optimizer):
         arrays = update(parameters, gradients, slots, scalars)
         if not self.fused:
             slots = [pytree.unflatten(parameters.tree, column) for column in slots]
-        new_state = {**state, **shared, **dict(zip(self.slots, slots, strict=True))}
+        kept = {} if rate is None else {"lr": rate}
+        new_state = {**state, **kept, **shared, **dict(zip(self.slots, slots, strict=True))}
         return pytree.unflatten(parameters.tree, arrays), new_state
 
     # The checks of the state
@@ -327,7 +328,7 @@ def _scalar(x: Array, dtype: DType) -> Array:
 def _compute_dtype(parameter: DType, *slots: DType) -> DType:
     dtype = dtypes.accumulator(parameter)
     for slot in slots:
-        dtype = dtypes.promote_types(dtype, slot)
+        dtype = dtypes.promote_pair(dtype, False, slot, False)[0]
     return dtype
 
 

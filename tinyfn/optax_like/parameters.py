@@ -33,8 +33,8 @@ class Parameters:
             array = leaf if isinstance(leaf, Array) else as_array(leaf)
         except TypeError:
             raise TypeError(
-                f"{self.what}: params{self.path(index)} is a {type(leaf).__name__}, not an array or a number; "
-                f"at {user_line()}: keep settings out of params"
+                f"{self.what}: params{self.path(index)} is a {type(leaf).__name__}, "
+                f"not an array or a number; at {user_line()}: keep settings out of params"
             ) from None
         return operators.strong(array) if array.weak_type else array
 
@@ -148,4 +148,4 @@ def _fits(gradient: DType, is_weak: bool, parameter: DType) -> bool:
     """Whether a gradient can be widened to the parameter's dtype without loss."""
     if not is_trainable(gradient):
         return False
-    return is_weak or dtypes.promote_types(gradient, parameter) is parameter
+    return is_weak or dtypes.promote_pair(gradient, False, parameter, False)[0] is parameter

@@ -236,23 +236,24 @@ class Elementwise(Primitive):
         """The derivative of the result with respect to argument `index`."""
         raise NotImplementedError(f"primitive {self.name} has no derivative rule")
 
-    def _scale(self, by: UOp, derivative: UOp | int | None) -> UOp | None:
+    def is_singular(self, **params: Any) -> bool:
+        """Whether it is `singular` with these parameters."""
+        return self.singular
+
+    def _term(self, by: UOp, index: int, out: UOp, args: Sequence[UOp], params: dict[str, Any]) -> UOp | None:
+        """A (co)tangent times the derivative with respect to one argument."""
+        derivative = self.partial(index, out, *args, **params)
         if derivative is None:
             return None
         if isinstance(derivative, int):
             return by if derivative == 1 else REGISTRY["neg"].node(by)
-        return REGISTRY["mul_zero" if self.singular else "mul"].node(by, derivative)
+        return REGISTRY["mul_zero" if self.is_singular(**params) else "mul"].node(by, derivative)
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
-        terms = [
-            self._scale(t, self.partial(i, out, *args, **params)) for i, t in enumerate(tangents) if t is not None
-        ]
-        return add_tangents(terms)
+        return add_tangents([self._term(t, i, out, args, params) for i, t in enumerate(tangents) if t is not None])
 
     def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
-        return [
-            self._scale(ct, self.partial(i, out, *args, **params)) if need else None for i, need in enumerate(needs)
-        ]
+        return [self._term(ct, i, out, args, params) if need else None for i, need in enumerate(needs)]
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
         return self.node(*instantiate_batch(size, args, batched), **params)

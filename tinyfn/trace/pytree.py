@@ -18,366 +18,42 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from builtins import all as _builtin_all
 from builtins import map as _builtin_map
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
-
-IsLeaf = Callable[[Any], bool]
-KeyPath = tuple[Any, ...]
-
-
-class _KeyEntry:
-    """One step of a key path; the subclass names its one attribute in `__slots__`."""
-
-    __slots__: tuple[str, ...] = ()
-    _format = "[{!r}]"
-
-    def __init__(self, value: Any) -> None:
-        object.__setattr__(self, self.__slots__[0], value)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is immutable")
-
-    def _value(self) -> Any:
-        return getattr(self, self.__slots__[0])
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._value() == other._value()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._value()))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.__slots__[0]}={self._value()!r})"
-
-    def __str__(self) -> str:
-        return self._format.format(self._value())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._value(),)
-
-
-class DictKey(_KeyEntry):
-    """The step into a dict: `['name']`."""
-
-    __slots__ = ("key",)
-    key: Any
-
-
-class SequenceKey(_KeyEntry):
-    """The step into a list or tuple: `[3]`."""
-
-    __slots__ = ("idx",)
-    idx: int
-
-
-class GetAttrKey(_KeyEntry):
-    """The step into an attribute of a NamedTuple, dataclass or registered class: `.name`."""
-
-    __slots__ = ("name",)
-    _format = ".{}"
-    name: str
-
-
-class FlattenedIndexKey(_KeyEntry):
-    """The step into a child of a class registered without keys: `[<flat index 3>]`."""
-
-    __slots__ = ("key",)
-    _format = "[<flat index {}>]"
-    key: int
-
-
-def keystr(path: KeyPath, simple: bool = False, separator: str = "") -> str:
-    """Format a key path, as `['a'][0].x`, or with `simple` and a separator such as `.` as `a.0.x`."""
-    if simple:
-        path = tuple(entry._value() if isinstance(entry, _KeyEntry) else entry for entry in path)
-    return separator.join([str(entry) for entry in path])
-
-
-# Kinds of nodes
-
-Node = tuple[type, int, Any]  # class, number of children, metadata
-
-
-class _Kind(NamedTuple):
-    """How one class of node is taken apart, rebuilt, addressed (the value may be missing) and shown."""
-
-    flatten: Callable[[Any], tuple[Sequence[Any], Any]]
-    unflatten: Callable[[type, Any, list[Any]], Any]
-    keys: Callable[[Node, Any], Sequence[Any]]
-    show: Callable[[type, Any, list[str]], str]
-
-
-def _sorted_keys(node: dict[Any, Any]) -> list[Any]:
-    try:
-        return sorted(node)
-    except TypeError:
-        return sorted(node, key=lambda key: (type(key).__name__, repr(key)))
-
-
-def _flatten_dict(node: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
-    keys = _sorted_keys(node)
-    return [node[key] for key in keys], tuple(keys)
-
-
-def _flatten_defaultdict(node: defaultdict[Any, Any]) -> tuple[Sequence[Any], Any]:
-    children, keys = _flatten_dict(node)
-    return children, (node.default_factory, keys)
-
-
-def _show_items(keys: Sequence[Any], parts: list[str]) -> str:
-    return "{" + ", ".join(f"{key!r}: {part}" for key, part in zip(keys, parts, strict=True)) + "}"
-
-
-def _show_defaultdict(cls: type, metadata: Any, parts: list[str]) -> str:
-    factory, keys = metadata
-    return f"defaultdict({getattr(factory, '__name__', factory)}, {_show_items(keys, parts)})"
-
-
-def _show_fields(cls: type, names: Sequence[str], parts: Iterable[str]) -> str:
-    return f"{cls.__name__}({', '.join(f'{name}={part}' for name, part in zip(names, parts, strict=True))})"
-
-
-def _show_custom(cls: type, metadata: Any, parts: list[str]) -> str:
-    return f"{cls.__name__}{'' if metadata is None else f'[{metadata!r}]'}({', '.join(parts)})"
-
-
-def _numbered(entry: Callable[[int], Any]) -> Callable[[Node, Any], Sequence[Any]]:
-    return lambda node, value: [entry(index) for index in range(node[1])]
-
-
-def _dict_keys(node: Node, value: Any) -> Sequence[Any]:
-    return [DictKey(key) for key in (node[2][1] if node[0] is defaultdict else node[2])]
-
-
-_NAMED_TUPLE = _Kind(
-    lambda node: (node, None),
-    lambda cls, _, children: cls._make(children),  # type: ignore[attr-defined]
-    lambda node, _: [GetAttrKey(name) for name in node[0]._fields],  # type: ignore[attr-defined]
-    lambda cls, _, parts: _show_fields(cls, cls._fields, parts),  # type: ignore[attr-defined]
-)
-_KINDS: dict[type, _Kind] = {
-    type(None): _Kind(lambda _: ((), None), lambda *_: None, lambda *_: (), lambda *_: "None"),
-    list: _Kind(
-        lambda node: (node, None),
-        lambda cls, _, children: children,
-        _numbered(SequenceKey),
-        lambda cls, _, parts: f"[{', '.join(parts)}]",
-    ),
-    tuple: _Kind(
-        lambda node: (node, None),
-        lambda cls, _, children: tuple(children),
-        _numbered(SequenceKey),
-        lambda cls, _, parts: f"({', '.join(parts)}{',' if len(parts) == 1 else ''})",
-    ),
-    dict: _Kind(
-        _flatten_dict,
-        lambda cls, keys, children: dict(zip(keys, children, strict=True)),
-        _dict_keys,
-        lambda cls, keys, parts: _show_items(keys, parts),
-    ),
-    OrderedDict: _Kind(
-        lambda node: (list(node.values()), tuple(node)),
-        lambda cls, keys, children: OrderedDict(zip(keys, children, strict=True)),
-        _dict_keys,
-        lambda cls, keys, parts: f"OrderedDict({_show_items(keys, parts)})",
-    ),
-    defaultdict: _Kind(
-        _flatten_defaultdict,
-        lambda cls, metadata, children: defaultdict(metadata[0], zip(metadata[1], children, strict=True)),
-        _dict_keys,
-        _show_defaultdict,
-    ),
-}
-# Types known to be leaves: one set lookup, not the NamedTuple test. Bounded, as it keeps the types alive.
-_LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
-_MAX_LEAF_TYPES = 1024
-_REGISTRY_LOCK = threading.Lock()
-
-
-def _kind_of(cls: type) -> _Kind | None:
-    """The kind of node that `cls` is; None where its instances are leaves, which the next walk then knows."""
-    kind = _KINDS.get(cls)
-    if kind is not None:
-        return kind
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _NAMED_TUPLE
-    if len(_LEAF_TYPES) < _MAX_LEAF_TYPES:
-        with _REGISTRY_LOCK:
-            if cls not in _KINDS:
-                _LEAF_TYPES.add(cls)
-    return None
-
-
-def _known_kind(cls: type) -> _Kind:
-    kind = _kind_of(cls)
-    if kind is None:
-        raise ValueError(f"{cls.__module__}.{cls.__qualname__} is not registered as a pytree node here")
-    return kind
-
-
-# Registration
-
-
-def _register(cls: type, kind: _Kind) -> None:
-    if not isinstance(cls, type):
-        raise TypeError(f"a class is needed to register a pytree node, not {cls!r}")
-    with _REGISTRY_LOCK:
-        if cls in _KINDS:
-            raise ValueError(f"{cls.__module__}.{cls.__qualname__} is already registered as a pytree node")
-        _KINDS[cls] = kind
-        _LEAF_TYPES.discard(cls)
-
-
-def _split(cls: type, result: Any) -> tuple[tuple[Any, ...], Any]:
-    """Check and split what a user's flatten function gave."""
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(f"{cls.__name__}'s flatten function must return (children, metadata), not {result!r}")
-    return tuple(result[0]), result[1]
-
-
-def register_pytree_node(
-    cls: type,
-    flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]],
-    unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
-) -> None:
-    """Make `cls` a node that `flatten_func` turns into (children, metadata), and `unflatten_func` back."""
-    _register(
-        cls,
-        _Kind(
-            lambda value: _split(cls, flatten_func(value)),
-            lambda _, metadata, children: unflatten_func(metadata, tuple(children)),
-            _numbered(FlattenedIndexKey),
-            _show_custom,
-        ),
-    )
-
-
-def register_pytree_with_keys(
-    cls: type,
-    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]],
-    unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
-    flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]] | None = None,
-) -> None:
-    """Make `cls` a node that `flatten_with_keys` turns into ((key, child) pairs, metadata)."""
-    numbered = _numbered(FlattenedIndexKey)
-
-    def flatten_node(value: Any) -> tuple[Sequence[Any], Any]:
-        if flatten_func is not None:
-            return _split(cls, flatten_func(value))
-        pairs, metadata = _split(cls, flatten_with_keys(value))
-        return tuple(child for _, child in pairs), metadata
-
-    def keys(node: Node, value: Any) -> Sequence[Any]:
-        return numbered(node, None) if value is None else [key for key, _ in flatten_with_keys(value)[0]]
-
-    def unflatten_node(_: type, metadata: Any, children: list[Any]) -> Any:
-        return unflatten_func(metadata, tuple(children))
-
-    _register(cls, _Kind(flatten_node, unflatten_node, keys, _show_custom))
-
-
-def register_pytree_node_class(cls: Any) -> Any:
-    """Make a class with `tree_flatten()` and the classmethod `tree_unflatten(metadata, children)` a node."""
-    register_pytree_node(cls, lambda value: value.tree_flatten(), cls.tree_unflatten)
-    return cls
-
-
-def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Make a class with `tree_flatten_with_keys()` and the classmethod `tree_unflatten` a node."""
-    plain = (lambda value: value.tree_flatten()) if hasattr(cls, "tree_flatten") else None
-    register_pytree_with_keys(cls, lambda value: value.tree_flatten_with_keys(), cls.tree_unflatten, plain)
-    return cls
-
-
-def register_static(cls: Any) -> Any:
-    """Make a hashable class a node without leaves: an instance is its own metadata."""
-    register_pytree_node(cls, lambda value: ((), value), lambda metadata, _: metadata)
-    return cls
-
-
-def register_dataclass(
-    cls: Any = None, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None
-) -> Any:
-    """Make a dataclass a node, with `data_fields` as children and `meta_fields` (hashable) as metadata.
-
-    If one of the two is omitted, it holds the init fields that the other does not name; if both are, the
-    fields declared with `static()` are metadata and the others data. Usable as a decorator, with or without
-    arguments. `unflatten` calls the class, so `__post_init__` runs.
-    """
-    if cls is None:
-        return lambda actual: register_dataclass(actual, data_fields, meta_fields)
-    import dataclasses  # here, to keep the module's import cheap
-
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        raise TypeError(f"register_dataclass needs a dataclass, not {cls!r}; else use register_pytree_node")
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    names = [field.name for field in fields]
-    if meta_fields is not None:
-        meta = tuple(meta_fields)
-    elif data_fields is not None:
-        meta = tuple([name for name in names if name not in data_fields])
-    else:
-        meta = tuple([field.name for field in fields if field.metadata.get("static")])
-    data = tuple([name for name in names if name not in meta] if data_fields is None else data_fields)
-    if sorted(data + meta) != sorted(names):
-        raise ValueError(
-            f"register_dataclass({cls.__name__}): data_fields {list(data)} and meta_fields {list(meta)} must "
-            f"name each init field once; those are {names}"
-        )
-
-    def flatten_node(node: Any) -> tuple[Sequence[Any], Any]:
-        return [getattr(node, name) for name in data], tuple([getattr(node, name) for name in meta])
-
-    _register(
-        cls,
-        _Kind(
-            flatten_node,
-            lambda _, metadata, children: cls(
-                **dict(zip(data, children, strict=True)), **dict(zip(meta, metadata, strict=True))
-            ),
-            lambda *_: [GetAttrKey(name) for name in data],
-            lambda _, values, parts: _show_fields(cls, data + meta, [*parts, *_builtin_map(repr, values)]),
-        ),
-    )
-    return cls
-
-
-def static(**kwargs: Any) -> Any:
-    """Declare a dataclass field (as `dataclasses.field` does) that `register_dataclass` makes metadata."""
-    import dataclasses
-
-    return dataclasses.field(metadata={**(kwargs.pop("metadata", None) or {}), "static": True}, **kwargs)
-
-
-class _Opaque(NamedTuple):
-    """A functools.partial that a Partial round it does not absorb, so that it stays metadata."""
-
-    func: Callable[..., Any]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.func(*args, **kwargs)
-
-
-class Partial(functools.partial):
-    """A functools.partial that is a pytree: the bound arguments are children, the function is metadata."""
-
-    def __new__(cls, func: Callable[..., Any], /, *args: Any, **keywords: Any) -> Partial:
-        """Bind arguments to `func`."""
-        if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            return super().__new__(cls, _Opaque(func), *args, **keywords)  # type: ignore[arg-type]
-        return super().__new__(cls, func, *args, **keywords)
-
-
-register_pytree_with_keys(
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from .pytree_nodes import (
+    _LEAF_TYPES,
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    IsLeaf,
+    KeyPath,
+    Node,
     Partial,
-    lambda value: (((GetAttrKey("args"), value.args), (GetAttrKey("keywords"), value.keywords)), value.func),
-    lambda func, children: Partial(func, *children[0], **children[1]),
+    SequenceKey,
+    _kind_of,
+    _known_kind,
+    _sorted_keys,
+    keystr,
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
+    static,
 )
 
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "IsLeaf", "KeyPath", "Partial", "SequenceKey", "TreeDef",
+    "all", "broadcast", "broadcast_prefix", "flatten", "flatten_with_path", "keystr", "leaves",
+    "leaves_with_path", "map", "map_with_path", "reduce", "register_dataclass", "register_pytree_node",
+    "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
+    "register_static", "static", "structure", "transpose", "unflatten",
+]  # fmt: skip
 
 # Structures
 

@@ -42,6 +42,14 @@ def _spread_constant(name: str) -> tuple[Pattern, ...]:
     return constant(None, name), Pattern(p.broadcast, (constant(None, name),))
 
 
+def _plain_product(node: UOp, x: UOp, c: UOp) -> UOp | None:
+    return p.mul.node(*node.src) if np.isfinite(c.value) and c.value > 0 else None
+
+
+def _nonzero_product(node: UOp, x: UOp, c: UOp) -> UOp | None:
+    return p.mul.node(*node.src) if c.value != 0 else None
+
+
 def _is_identity(node: UOp, x: UOp) -> UOp | None:
     return x if node.shape == x.shape else None
 
@@ -122,6 +130,9 @@ def _build() -> RuleSet:
     for zero in _spread_constant("c"):
         rule("x + 0", Pattern(p.add, (x, zero), name="node", any_order=True), _drop_zero)
         rule("x - 0", Pattern(p.sub, (x, zero), name="node"), _drop_zero)
+        # mul_zero(0, y) is that zero; so is its product with a positive number, sign included.
+        rule("mul_zero by a positive", Pattern(p.mul_zero, (x, zero), name="node"), _plain_product)
+        rule("mul_zero of a number", Pattern(p.mul_zero, (zero, x), name="node"), _nonzero_product)
     negative_x, negative_y = Pattern(p.neg, (x,)), Pattern(p.neg, (y,))
     rule("-(-x)", Pattern(p.neg, (negative_x,)), lambda x: x)
     rule("x + -y", Pattern(p.add, (x, negative_y), any_order=True), lambda x, y: p.sub.node(x, y))

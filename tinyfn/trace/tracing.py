@@ -9,8 +9,10 @@ and remembers what it computed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +20,14 @@ from . import dtype as dtypes
 from . import errors, execute, pytree
 from .array import Array, as_array, from_scalar, is_scalar, own, wrap
 from .graph import Graph
-from .prim import Primitive, hooks
-from .uop import INPUT, UOp, const, input_node, output, toposort
+from .prim import Aval, Primitive, hooks
+from .uop import INPUT, UOp, const, input_node, output, substitute
 
 
 class _State(threading.local):
     trace: Trace | None = None
+    # The functions whose own derivative rules are being traced: see `transforms.custom`. Replaced, never changed.
+    rules: Mapping[Any, Any] = MappingProxyType({})
 
 
 _state = _State()
@@ -33,6 +37,21 @@ _new = object.__new__
 def current_trace() -> Trace | None:
     """The innermost active trace of this thread, if there is one."""
     return _state.trace
+
+
+def traced_rules() -> Mapping[Any, Any]:
+    """The functions whose own derivative rules this thread is tracing, each with what `tracing_rules` was given."""
+    return _state.rules
+
+
+@contextmanager
+def tracing_rules(rules: Mapping[Any, Any]) -> Iterator[None]:
+    """Within, these are the functions whose own derivative rules are being traced."""
+    before, _state.rules = _state.rules, rules
+    try:
+        yield
+    finally:
+        _state.rules = before
 
 
 class Tracer(Array):
@@ -59,11 +78,21 @@ class Tracer(Array):
 
     def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
         """The value, computed now, if the values of the inputs it depends on are known."""
+        if self.trace.closed:
+            raise self.leaked()
         unknown: list[UOp] = []
         value = self.trace.value_of(self.uop, unknown)
         if value is None:
             raise error(self.trace.explain(self, attempt, unknown))
         return value
+
+    def leaked(self) -> errors.UnexpectedTracerError:
+        """The error of using it after its function has ended."""
+        return errors.UnexpectedTracerError(
+            f"at {errors.user_line()}: a traced {dtypes.describe(self.dtype, self.shape)} of {self.trace.function_name} "
+            f"(under {self.trace.transform}) is used after that function had ended. It was kept in a global, an "
+            "attribute or a list; return it from the function instead"
+        )
 
     def is_deleted(self) -> bool:
         """A traced array can't have been donated."""
@@ -77,6 +106,11 @@ class Tracer(Array):
 
     def __reduce__(self) -> Any:
         raise errors.ConcretizationError(f"can't pickle {self!r}; at {errors.user_line()}")
+
+
+def identity(x: Array) -> Any:
+    """What says that two arrays which a function closes over are one; x must be kept alive as long as it is used."""
+    return x.uop if isinstance(x, Tracer) else id(x)
 
 
 def tracer(trace: Trace, uop: UOp, weak_type: bool = False) -> Tracer:
@@ -112,7 +146,7 @@ class Trace:
         self.parent = _state.trace
         self.inputs: list[UOp] = []
         self.known: dict[UOp, Array] = {}
-        self.captured: dict[Any, tuple[UOp, Array]] = {}
+        self.captured: dict[Any, tuple[UOp, Array | None]] = {}  # None: a stand-in for a tracer of a closed trace
         self.closed = False
         self.namer: Callable[[int], str] | None = None  # the name of the i-th argument, worked out only when it is needed
         self._memo: dict[UOp, Any] = {}
@@ -127,31 +161,37 @@ class Trace:
 
     def lift(self, x: Array) -> UOp:
         """The node of this trace for an array or a tracer, which is captured if it belongs to the outside."""
-        if isinstance(x, Tracer):
-            if x.trace is self:
-                return x.uop
-            if x.trace.closed:
-                raise errors.UnexpectedTracerError(
-                    f"at {errors.user_line()}: a traced {dtypes.describe(x.dtype, x.shape)} of {x.trace.function_name} (under "
-                    f"{x.trace.transform}) is used after that function had ended. It was kept in a global, an attribute "
-                    "or a list; return it from the function instead"
-                )
-            key: Any = x.uop
-        else:
-            key = id(x)
+        if isinstance(x, Tracer) and x.trace is self:
+            return x.uop
+        key = identity(x)
         found = self.captured.get(key)
         if found is None:
+            if isinstance(x, Tracer) and x.trace.closed and not self._is_captured_outside(key):
+                raise x.leaked()
             found = self.captured[key] = (input_node(x.dtype, x.shape, None), x)
+            self.known[found[0]] = x
         return found[0]
+
+    def stand_in(self, key: Any, aval: Aval, array: Array | None) -> None:
+        """Let the array or tracer with this identity be captured from the start, also if its own trace is closed."""
+        node = input_node(aval.dtype, aval.shape)
+        self.captured[key] = node, array
+        if array is not None:
+            self.known[node] = array
+
+    def _is_captured_outside(self, key: Any) -> bool:
+        outer = self.parent
+        while outer is not None and key not in outer.captured:
+            outer = outer.parent
+        return outer is not None
 
     def value_of(self, node: UOp, unknown: list[UOp]) -> np.ndarray | None:
         """The node's value, or None and the inputs (in `unknown`) without which it can't be computed."""
         memo = self._memo
         if node not in memo:
-            captured = {uop: array for uop, array in self.captured.values()}
-            for source in toposort([node], stop=memo):
+            for source in execute.missing([node], memo):
                 if source.op is INPUT:
-                    array = self.known.get(source, captured.get(source))
+                    array = self.known.get(source)
                     value: Any = None
                     if isinstance(array, Tracer):
                         value = array.trace.value_of(array.uop, unknown)
@@ -167,8 +207,16 @@ class Trace:
         return np.asarray(memo[node])
 
     def memo(self) -> dict[UOp, Any]:
-        """The values that were computed because they were asked for; the final run takes them from here."""
-        return self._memo
+        """The values that were computed because they were asked for, handed over to the final run.
+
+        They do not stay with the trace, since a node may hold on to it (through what its rules close over)."""
+        memo, self._memo = self._memo, {}
+        return memo
+
+    def remember(self, values: Mapping[UOp, Any]) -> None:
+        """Take over values that were computed in a trace within this one."""
+        for node, value in values.items():
+            self._memo.setdefault(node, value)
 
     def explain(self, x: Tracer, attempt: str, unknown: Sequence[UOp]) -> str:
         """Why the value of x is not known: what was attempted, where, on which arguments it depends, and the fix."""
@@ -234,6 +282,14 @@ def lift_scalar(x: Any, dtype: dtypes.DType) -> Array:
     return wrap(value) if trace is None else tracer(trace, const(value, dtype))
 
 
+class Closed(NamedTuple):
+    """Something that a function closed over: its identity, what it is, and the array itself unless it is a tracer."""
+
+    key: Any
+    aval: Aval
+    array: Array | None
+
+
 class Traced:
     """A function's graph, with the structure of its results and the trace that it came from."""
 
@@ -258,12 +314,16 @@ def trace_function(
     rebuild: Callable[[list[Tracer]], tuple[tuple[Any, ...], dict[str, Any]]],
     namer: Callable[[int], str] | None = None,
     known: Sequence[Array | None] | None = None,
+    closure: Sequence[Closed] = (),
 ) -> Traced:
     """The graph of `function`, called on what `rebuild` makes of one tracer for each argument (of its dtype and shape).
 
-    The function may look at the values of those arguments that have one in `known`."""
+    The function may look at the values of those arguments that have one in `known`. What is in `closure` counts as
+    closed over from the start, in that order."""
     trace = Trace(transform, describe_function(function))
     trace.namer = namer
+    for closed in closure:
+        trace.stand_in(*closed)
     tracers = [
         trace.new_input(a.dtype, a.shape, getattr(a, "weak_type", False), None if known is None else known[i])
         for i, a in enumerate(arguments)
@@ -317,8 +377,12 @@ def apply(graph: Graph, arguments: Sequence[Array], memo: dict[UOp, Any] | None 
     trace = _state.trace
     flags = weak or [False] * len(graph.outputs)
     if trace is not None:
-        nodes = graph.inline([trace.lift(a) for a in everything])
-        return [tracer(trace, node, flag) for node, flag in zip(nodes, flags, strict=True)]
+        lifted = dict(zip(graph.inputs, [trace.lift(a) for a in everything], strict=True))
+        nodes = substitute([*graph.outputs, *(memo or ())], lifted)
+        count = len(graph.outputs)
+        if memo:
+            trace.remember(dict(zip(nodes[count:], memo.values(), strict=True)))
+        return [tracer(trace, node, flag) for node, flag in zip(nodes[:count], flags, strict=True)]
     values: dict[UOp, Any] = dict(memo) if memo else {}
     for node, array in zip(graph.inputs, everything, strict=True):
         values[node] = array.value

@@ -53,30 +53,28 @@ class ConvGeneral(Multilinear):
         if lhs.dtype is not rhs.dtype or dtypes.kind(lhs.dtype) == "bool" or lhs.dtype in dtypes.NARROW_FLOATS:
             raise TypeError(f"{what}: it needs two numeric arrays of one dtype")
         if lhs.ndim != rhs.ndim or lhs.ndim < 2:
-            raise ValueError(f"{what}: it needs lhs [N, C, *spatial] and rhs [O, C/feature_groups, *window] with as many axes")
+            needed = "lhs [N, C, *spatial] and rhs [O, C/feature_groups, *window] with as many axes"
+            raise ValueError(f"{what}: it needs {needed}")
         count = lhs.ndim - 2
-        per_axis = {"strides": strides, "low": low, "high": high, "lhs_dilation": lhs_dilation, "rhs_dilation": rhs_dilation}
-        for name, numbers in per_axis.items():
+        for name, numbers in zip(self.params, (strides, low, high, lhs_dilation, rhs_dilation), strict=False):
             if len(numbers) != count:
                 raise ValueError(f"{what}: {name}={numbers} needs one number for each of the {count} spatial axes")
             if name not in ("low", "high") and any(n < 1 for n in numbers):
                 raise ValueError(f"{what}: {name}={numbers} must be 1 or more")
         if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
-            raise ValueError(
-                f"{what}: feature_groups={feature_groups} and batch_groups={batch_groups} must be 1 or more, and not both above 1"
-            )
-        images, channels, features, depth = *lhs.shape[:2], *rhs.shape[:2]
+            given = f"feature_groups={feature_groups} and batch_groups={batch_groups}"
+            raise ValueError(f"{what}: {given} must be 1 or more, and not both above 1")
+        (images, channels), (features, depth) = lhs.shape[:2], rhs.shape[:2]
         if channels != depth * feature_groups:
             raise ValueError(
                 f"{what}: lhs has {channels} channels, where rhs with {depth} in each of {feature_groups} feature groups"
                 f" needs {depth * feature_groups}"
             )
         if feature_groups > 1 and features % feature_groups:
-            raise ValueError(f"{what}: rhs has {features} windows, which is no multiple of feature_groups={feature_groups}")
+            raise ValueError(f"{what}: the {features} windows of rhs must be a multiple of feature_groups={feature_groups}")
         if batch_groups > 1 and (images % batch_groups or features % batch_groups):
-            raise ValueError(
-                f"{what}: the batch of {images} and the {features} windows of rhs must be multiples of batch_groups={batch_groups}"
-            )
+            counts = f"the batch of {images} and the {features} windows of rhs"
+            raise ValueError(f"{what}: {counts} must be multiples of batch_groups={batch_groups}")
         if any(n == 0 for n in rhs.shape[2:]):
             raise ValueError(f"{what}: the windows of rhs have no elements")
         places = [
@@ -96,8 +94,9 @@ class ConvGeneral(Multilinear):
         groups = params["feature_groups"] * params["batch_groups"]
         depth, window, places = rhs.shape[1], rhs.shape[2:], shape[2:]
         weights = rhs.astype(wide, copy=False).reshape(groups, shape[1] // groups, -1)
+        spreads = _spreads(lhs.shape[2:], weights.shape[1], depth, window, places, params["strides"])
         # A zero of the padding times an infinite weight is NaN, which `_spread` would not see.
-        if _spreads(lhs.shape[2:], weights.shape[1], depth, window, places, params["strides"]) and np.isfinite(weights).all():
+        if spreads and np.isfinite(weights).all():
             by_batch = params["batch_groups"] > 1
             split = (groups, shape[0]) if by_batch else (shape[0], groups)
             parts = lhs.astype(wide, copy=False).reshape(*split, depth, *lhs.shape[2:])
@@ -188,12 +187,13 @@ class ConvGeneral(Multilinear):
         lhs, rhs = args
         feature_groups, batch_groups = params["feature_groups"], params["batch_groups"]
         if isinstance(size, int) and size == 0:
-            lanes = [Aval(a.dtype, a.shape[1:]) if is_batched else a for a, is_batched in zip(args, batched, strict=True)]
+            lanes = [Aval(a.dtype, a.shape[1:]) if b else a for a, b in zip(args, batched, strict=True)]
             dtype, shape = self.out(*lanes, **params)
             return full(0, dtype, (0, *shape))
         if all(batched):
             if not isinstance(size, int):
-                raise ValueError(f"vmap of conv_general over both of {spell(args)} needs a fixed batch size, not {size!r}")
+                both = f"vmap of conv_general over both of {spell(args)}"
+                raise ValueError(f"{both} needs a fixed batch size, not {size!r}")
             rhs = _merge(rhs, 0)
             if batch_groups > 1:
                 lhs, params["batch_groups"] = _merge(lhs, 0), size * batch_groups
@@ -235,10 +235,11 @@ class ConvGeneral(Multilinear):
         )
         for shape_lhs, shape_rhs, given in cases:
             lhs, rhs = generator.normal(size=shape_lhs), generator.normal(size=shape_rhs)
-            yield Sample((lhs.astype(np.float32), rhs.astype(np.float32)), _parameters(len(shape_lhs) - 2, **given))
+            params = _parameters(len(shape_lhs) - 2, **given)
+            yield Sample((lhs.astype(np.float32), rhs.astype(np.float32)), params)
         for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS, *dtypes.COMPLEX):
-            lhs, rhs = generator.integers(0, 5, (2, 2, 5)).astype(dtype), generator.integers(0, 4, (3, 2, 2)).astype(dtype)
-            yield Sample((lhs, rhs), _parameters(1, strides=(2,), low=(1,)))
+            lhs, rhs = generator.integers(0, 5, (2, 2, 5)), generator.integers(0, 4, (3, 2, 2))
+            yield Sample((lhs.astype(dtype), rhs.astype(dtype)), _parameters(1, strides=(2,), low=(1,)))
         special = np.array([[[1.0, np.nan, 2.0, np.inf, 0.5, -np.inf]]], np.float32)
         yield Sample((special, np.ones((1, 1, 2), np.float32)), _parameters(1), differentiable=False)
 
@@ -313,7 +314,8 @@ def _columns(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
                 product = product.reshape(groups, features, part.shape[2 + rank], -1)
                 result[which, :, :, where] = product.transpose(2, 0, 1, 3)
             else:
-                np.matmul(weights, matrix.reshape(len(part), groups, inner, -1), out=result[which, :, :, where])
+                matrix = matrix.reshape(len(part), groups, inner, -1)
+                np.matmul(weights, matrix, out=result[which, :, :, where])
     return result
 
 
@@ -352,7 +354,8 @@ def _spread(lhs: np.ndarray, weights: np.ndarray, window: Sizes, places: Sizes, 
     images, groups, depth, *spatial = lhs.shape
     features, taps = weights.shape[1], prod(window)
     result = np.zeros((images, groups, features, *places), lhs.dtype)
-    factor = np.moveaxis(weights.reshape(groups, features, depth, taps), 3, 1).reshape(groups, taps * features, depth)
+    factor = np.moveaxis(weights.reshape(groups, features, depth, taps), 3, 1)
+    factor = factor.reshape(groups, taps * features, depth)
     some = max(1, _BLOCK // (groups * taps * features * prod(spatial) * lhs.itemsize))
     for image in range(0, images, some):
         part = lhs[image : image + some].reshape(-1, groups, depth, prod(spatial))

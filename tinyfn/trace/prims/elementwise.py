@@ -139,8 +139,10 @@ class IntegerPow(Unary):
     """x to a power that is a fixed integer."""
 
     params = ("exponent",)
-    singular = True
     domain = (0.5, 2.0)
+
+    def is_singular(self, *, exponent: int) -> bool:  # type: ignore[override]
+        return exponent < 0
 
     def reference(self, x: Any, *, exponent: int) -> Any:
         if exponent >= 0:

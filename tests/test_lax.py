@@ -1,0 +1,563 @@
+"""tinyfn.lax against NumPy; the numbers and rules were compared with jax.lax 0.10.2 when this was written."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyfn import lax
+from tinyfn.trace.array import Array
+from tinyfn.transforms import grad, jit, vmap
+
+GENERATOR = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return GENERATOR.normal(size=shape).astype(np.float32)
+
+
+def same(found: Any, expected: Any, rtol: float = 0.0) -> None:
+    expected = np.asarray(expected)
+    assert isinstance(found, Array) and found.shape == expected.shape and found.dtype == expected.dtype
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=rtol, atol=rtol)
+
+
+def everywhere(function: Callable[..., Any], expected: Any, *args: Any, rtol: float = 0.0) -> None:
+    """The function gives this step by step, under jit, and under vmap of two copies."""
+    same(function(*args), expected, rtol)
+    same(jit(function)(*args), expected, rtol)
+    same(vmap(function)(*[np.stack([a, a]) for a in args]), np.stack([expected, expected]), rtol)
+
+
+# Dtypes and shapes of arguments
+
+
+def test_arrays_need_one_dtype() -> None:
+    x, i = floats(3), np.arange(3, dtype=np.int32)
+    for call in (
+        lambda: lax.add(x, i), lambda: lax.mul(i, 1.5), lambda: lax.add(x, x.astype(np.float16)), lambda: lax.add(1, 1.0),
+        lambda: lax.concatenate([x, i], 0), lambda: lax.select(True, x, i), lambda: lax.clamp(0, i, 2.5),
+        lambda: lax.dot(x, i), lambda: lax.pad(i, 1.5, [(0, 1, 0)]), lambda: lax.add(i, True),
+        lambda: lax.dynamic_update_slice(x, i, (0,)), lambda: lax.add(x, np.float64(1)),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"needs arguments of one dtype, not .*tinyfn\.numpy"):
+            call()
+
+
+def test_python_numbers_take_the_dtype_beside_them() -> None:
+    for dtype in ("float16", "float32", "float64"):
+        x = np.ones(3, dtype)
+        for y in (1, 1.5):
+            result = lax.add(x, y)
+            assert result.dtype == dtype and not result.weak_type
+    assert lax.max(np.arange(3, dtype=np.uint8), 1).dtype == np.uint8
+    assert lax.add(1, 2).weak_type and lax.add(1, 2).dtype == np.int32
+    weak = lax.mul(2.0, 3.0)
+    assert lax.add(weak, np.ones(2, np.float16)).dtype == np.float16 and lax.add(weak, 1).tolist() == 7.0
+    with pytest.raises(OverflowError):
+        lax.add(np.zeros(2, np.uint8), 300)
+
+
+def test_scalars_and_axes_of_size_1_broadcast() -> None:
+    x = floats(2, 3)
+    same(lax.add(x, np.float32(2)), x + 2)
+    same(lax.mul(x, x[:1]), x * x[:1])
+    same(lax.sub(x[:, :1], x), x[:, :1] - x)
+    same(lax.select(x > 0, x, 0.0), np.where(x > 0, x, 0).astype(np.float32))
+    same(lax.select(True, x, -x), x)
+    with pytest.raises(TypeError, match="equally many axes"):
+        lax.add(x, x[0])
+    with pytest.raises(ValueError, match="do not broadcast"):
+        lax.add(x, x[:, :2])
+
+
+# Elementwise
+
+UNARY: dict[str, tuple[Any, tuple[float, float]]] = {
+    "neg": (np.negative, (-3, 3)), "abs": (np.abs, (-3, 3)), "sign": (np.sign, (-3, 3)), "exp": (np.exp, (-3, 3)),
+    "exp2": (np.exp2, (-3, 3)), "expm1": (np.expm1, (-3, 3)), "log": (np.log, (0.1, 3)), "log1p": (np.log1p, (-0.9, 3)),
+    "sin": (np.sin, (-3, 3)), "cos": (np.cos, (-3, 3)), "tan": (np.tan, (-1, 1)), "asin": (np.arcsin, (-1, 1)),
+    "acos": (np.arccos, (-1, 1)), "atan": (np.arctan, (-3, 3)), "sinh": (np.sinh, (-3, 3)), "cosh": (np.cosh, (-3, 3)),
+    "tanh": (np.tanh, (-3, 3)), "asinh": (np.arcsinh, (-3, 3)), "acosh": (np.arccosh, (1, 3)),
+    "atanh": (np.arctanh, (-0.9, 0.9)), "sqrt": (np.sqrt, (0, 3)), "rsqrt": (lambda x: 1 / np.sqrt(x), (0.1, 3)),
+    "cbrt": (np.cbrt, (-3, 3)), "logistic": (lambda x: 1 / (1 + np.exp(-x)), (-3, 3)), "floor": (np.floor, (-3, 3)),
+    "ceil": (np.ceil, (-3, 3)), "square": (np.square, (-3, 3)), "reciprocal": (np.reciprocal, (0.2, 3)),
+    "erf": (np.vectorize(math.erf), (-3, 3)), "erfc": (np.vectorize(math.erfc), (-3, 3)), "is_finite": (np.isfinite, (-3, 3)),
+}  # fmt: skip
+BINARY: dict[str, Any] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rem": np.fmod, "max": np.maximum,
+    "min": np.minimum, "atan2": np.arctan2, "nextafter": np.nextafter, "eq": np.equal, "ne": np.not_equal, "lt": np.less,
+    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str) -> None:
+    reference, (low, high) = UNARY[name]
+    x = GENERATOR.uniform(low, high, (4, 5))
+    everywhere(getattr(lax, name), reference(x), x, rtol=1e-13)
+    assert getattr(lax, name).__doc__
+    if name not in ("neg", "abs", "sign", "square"):
+        with pytest.raises(TypeError, match="int32|integers"):
+            getattr(lax, name)(np.arange(3, dtype=np.int32))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name: str) -> None:
+    x, y = GENERATOR.uniform(-3, 3, (4, 5)), GENERATOR.uniform(-3, 3, (4, 5))
+    y[0] = x[0]
+    everywhere(getattr(lax, name), BINARY[name](x, y), x, y)
+    assert getattr(lax, name).__doc__
+
+
+def test_erf_inv() -> None:
+    x = np.linspace(-0.999, 0.999, 41)
+    same(lax.erf(lax.erf_inv(x)), x, rtol=1e-14)
+
+
+def test_integers() -> None:
+    x = np.array([-7, 7, -128, 127, 0, 100], np.int8)
+    y = np.array([2, -2, 3, 0, 5, 100], np.int8)
+    same(lax.div(x, y), np.array([-3, -3, -42, 0, 0, 1], np.int8))
+    same(lax.rem(x, y), np.array([-1, 1, -2, 0, 0, 0], np.int8))
+    same(lax.add(x, y), x + y)
+    same(lax.integer_pow(x, 2), x * x)
+    same(lax.bitwise_and(x, y), x & y)
+    same(lax.bitwise_or(x, y), x | y)
+    same(lax.bitwise_xor(x, y), x ^ y)
+    same(lax.bitwise_not(x), ~x)
+    same(lax.shift_left(x, 3), x << np.int8(3))
+    same(lax.shift_left(x, 8), np.zeros_like(x))
+    same(lax.shift_right_arithmetic(x, 2), x >> np.int8(2))
+    same(lax.shift_right_logical(x, 2), (x.view(np.uint8) >> np.uint8(2)).view(np.int8))
+    same(lax.population_count(x), np.array([5, 3, 1, 7, 0, 3], np.int8))
+    for dtype in (np.uint8, np.int16, np.uint32, np.int64):
+        bits = 8 * np.dtype(dtype).itemsize
+        values = np.array([0, 1, 2, 3, 100, np.iinfo(dtype).max], dtype)
+        expected = [bits - int(v).bit_length() for v in values]
+        same(lax.clz(values), np.array(expected, dtype))
+    assert lax.clz(np.int8(-1)).tolist() == 0
+
+
+def test_pow() -> None:
+    x = GENERATOR.uniform(0.2, 3, (5,))
+    same(lax.pow(x, x[::-1]), x ** x[::-1], rtol=1e-14)
+    same(lax.pow(x, np.arange(5, dtype=np.int32)), x ** np.arange(5), rtol=1e-14)
+    same(lax.pow(-x, 3), -(x**3), rtol=1e-14)
+    same(lax.pow(2.0, x), 2.0**x, rtol=1e-14)
+    same(lax.integer_pow(-x, -2), x**-2.0, rtol=1e-14)
+    assert float(grad(lambda v: lax.pow(v, 3))(np.float64(-2))) == 12
+    with pytest.raises(TypeError, match="negative power"):
+        lax.integer_pow(np.arange(3), -1)
+
+
+def test_round() -> None:
+    x = np.array([0.5, 1.5, -0.5, 2.5, -0.2, 0.49999997, -1.5, 8388609.0, 1e30, -math.inf, math.nan], np.float32)
+    away = np.array([1, 2, -1, 3, 0, 0, -2, 8388609, 1e30, -math.inf, math.nan], np.float32)
+    everywhere(lax.round, away, x)
+    everywhere(lambda v: lax.round(v, lax.RoundingMethod.TO_NEAREST_EVEN), np.rint(x), x)
+    assert float(grad(lax.round)(np.float32(1.3))) == 0
+
+
+def test_selection() -> None:
+    x, y, z = floats(6), floats(6), floats(6)
+    which = np.array([0, 1, 2, 1, 9, -4], np.int32)
+    everywhere(lax.select_n, np.choose(np.clip(which, 0, 2), [x, y, z]), which, x, y, z)
+    same(lax.select_n(which > 1, x, y), np.where(which > 1, y, x))
+    same(lax.select_n(np.int32(1), x, y, z), y)
+    everywhere(lambda v: lax.clamp(-0.5, v, 0.5), np.clip(x, -0.5, 0.5).astype(np.float32), x)
+    same(lax.clamp(x, y, z), np.minimum(np.maximum(y, x), z))
+    for call in (lambda: lax.select(which, x, y), lambda: lax.select_n(x, x, y), lambda: lax.select_n(True, x, y, z)):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_casts() -> None:
+    x = np.array([1.7, -1.7, 300, math.nan, math.inf], np.float32)
+    same(lax.convert_element_type(x, np.int8), np.array([1, -1, 127, 0, 127], np.int8))
+    same(lax.bitcast_convert_type(x, "int32"), x.view(np.int32))
+    assert lax.convert_element_type(1.5, float).weak_type is False
+    with pytest.raises(TypeError, match="widths differ"):
+        lax.bitcast_convert_type(x, np.int64)
+
+
+def test_stop_gradient_of_a_tree() -> None:
+    def f(x: Any) -> Any:
+        fixed = lax.stop_gradient({"a": x, "b": (3, None, "text", x)})
+        assert fixed["b"][:3] == (3, None, "text")
+        return lax.add(lax.mul(x, fixed["a"]), fixed["b"][3])
+
+    assert float(grad(f)(np.float32(5))) == 5
+    i = np.arange(3)
+    assert lax.stop_gradient(i) is i
+
+
+# Making and moving
+
+
+def test_making() -> None:
+    same(lax.full((2, 3), 7), np.full((2, 3), 7, np.int32))
+    same(lax.full((2,), 3.7, np.int32), np.array([3, 3], np.int32))
+    same(lax.full((), True), np.array(True))
+    same(lax.full_like(floats(2, 3), 4), np.full((2, 3), 4, np.float32))
+    same(lax.full_like(floats(2, 3), 4, "int8", (5,)), np.full(5, 4, np.int8))
+    same(lax.iota("float32", 4), np.arange(4, dtype=np.float32))
+    same(lax.broadcasted_iota(np.int32, (2, 3), 0), np.array([[0, 0, 0], [1, 1, 1]], np.int32))
+    same(jit(lambda v: lax.full((2,), v))(np.float32(3)), np.full(2, 3, np.float32))
+    with pytest.raises(TypeError, match="scalar"):
+        lax.full((2,), np.ones(2))
+
+
+def test_moving() -> None:
+    x = floats(2, 3, 4)
+    everywhere(lambda v: lax.reshape(v, (4, -1)), x.reshape(4, 6), x)
+    everywhere(lambda v: lax.reshape(v, 24, (2, 0, 1)), x.transpose(2, 0, 1).reshape(24), x)
+    everywhere(lambda v: lax.transpose(v, (2, 0, -2)), x.transpose(2, 0, 1), x)
+    everywhere(lambda v: lax.broadcast(v, (5, 1)), np.broadcast_to(x, (5, 1, 2, 3, 4)), x)
+    everywhere(lambda v: lax.broadcast_in_dim(v, (2, 5, 3, 4), (0, 2, 3)), np.broadcast_to(x[:, None], (2, 5, 3, 4)), x)
+    everywhere(lambda v: lax.expand_dims(v, (0, -2)), x[None, :, :, None], x)
+    everywhere(lambda v: lax.squeeze(lax.slice_in_dim(v, 1, 2, axis=1), (1,)), x[:, 1], x)
+    everywhere(lambda v: lax.collapse(v, 1), x.reshape(2, 12), x)
+    everywhere(lambda v: lax.collapse(v, 0, 2), x.reshape(6, 4), x)
+    everywhere(lambda v: lax.broadcast_to_rank(v, 5), x[None, None], x)
+    everywhere(lambda v: lax.rev(v, (0, -1)), x[::-1, :, ::-1], x)
+    everywhere(lambda v: lax.concatenate([v, v, v], -2), np.concatenate([x, x, x], 1), x)
+    everywhere(lambda v: lax.split(v, (1, 0, 3), 2)[2], x[:, :, 1:], x)
+    everywhere(lambda v: lax.slice(v, (0, 1, 0), (2, 3, 4), (1, 2, 3)), x[:, 1:3:2, ::3], x)
+    everywhere(lambda v: lax.slice_in_dim(v, -3, None, 2, 2), x[:, :, -3::2], x)
+    for call in (
+        lambda: lax.reshape(x, (5, -1)), lambda: lax.reshape(x, (5, 5)), lambda: lax.transpose(x, (0, 1)),
+        lambda: lax.transpose(x, (0, 1, 1)), lambda: lax.squeeze(x, (0,)), lambda: lax.slice_in_dim(x, 1, 9, axis=1),
+        lambda: lax.split(x, (1, 1), 2), lambda: lax.concatenate([], 0), lambda: lax.rev(x, (3,)),
+        lambda: lax.expand_dims(x, (0, 0)), lambda: lax.collapse(x, 2, 1), lambda: lax.broadcast_in_dim(x, (2, 2), (0, 1)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            call()
+
+
+def padded(x: np.ndarray, value: float, config: list[tuple[int, int, int]]) -> np.ndarray:
+    """Axis by axis: spread, then extend or cut at both ends."""
+    for axis, (low, high, interior) in enumerate(config):
+        x = np.moveaxis(x, axis, 0)
+        n = len(x)
+        spread = np.full((n + max(n - 1, 0) * interior, *x.shape[1:]), value, x.dtype)
+        spread[:: interior + 1] = x
+        ends = [np.full((max(k, 0), *x.shape[1:]), value, x.dtype) for k in (low, high)]
+        whole = np.concatenate([ends[0], spread, ends[1]])
+        x = np.moveaxis(whole[max(-low, 0) : len(whole) - max(-high, 0)], 0, axis)
+    return x
+
+
+@pytest.mark.parametrize("config", [
+    [(1, 2, 0), (0, 0, 0)], [(0, 0, 2), (3, 0, 1)], [(-1, 2, 1), (2, -3, 0)], [(-2, -2, 3), (0, -1, 0)],
+    [(-4, 3, 0), (-5, 6, 0)], [(0, 0, 0), (0, 0, 0)], [(-1, 0, 0), (0, -1, 2)],
+])  # fmt: skip
+def test_pad(config: list[tuple[int, int, int]]) -> None:
+    for shape in ((3, 4), (1, 4), (5, 6)):
+        if shape == (1, 4) and config[0][0] < -1:
+            continue
+        x = floats(*shape)
+        everywhere(lambda v: lax.pad(v, 7.5, config), padded(x, 7.5, config), x)
+    weights = floats(*padded(floats(3, 4), 0, config).shape)
+    loss = lambda v: lax.reduce_sum(lax.mul(lax.pad(v, 0.0, config), weights), (0, 1))
+    ones = np.eye(12).reshape(12, 3, 4).astype(np.float32)
+    expected = [np.sum(padded(one, 0.0, config) * weights) for one in ones]
+    np.testing.assert_allclose(np.asarray(grad(loss)(floats(3, 4))).ravel(), expected, rtol=1e-6)
+
+
+def test_pad_errors() -> None:
+    with pytest.raises(ValueError, match="more elements away"):
+        lax.pad(floats(3), 0.0, [(-2, -2, 0)])
+    with pytest.raises(ValueError, match="each of its axes"):
+        lax.pad(floats(3), 0.0, [])
+
+
+# Positions that are data
+
+
+def test_dynamic_slice() -> None:
+    x = floats(5, 6)
+    for at, start in (((1, 2), (1, 2)), ((-2, -6), (3, 0)), ((9, 9), (3, 3)), ((-50, 4), (0, 3))):
+        expected = x[start[0] : start[0] + 2, start[1] : start[1] + 3]
+        same(lax.dynamic_slice(x, at, (2, 3)), expected)
+        for dtype in (np.int8, np.int32, np.int64):
+            everywhere(lambda v, i, j: lax.dynamic_slice(v, (i, j), (2, 3)), expected, x, *np.array(at, dtype))
+            everywhere(lambda v, ij: lax.dynamic_slice(v, ij, (2, 3)), expected, x, np.array(at, dtype))
+    same(lax.dynamic_slice(x, (np.uint8(4), np.uint64(2**63)), (2, 3)), x[3:5, 3:6])
+    same(lax.dynamic_slice(np.arange(300), (np.int8(-1),), (2,)), np.arange(298, 300))
+    same(lax.dynamic_slice(np.float32(3), (), ()), np.float32(3))
+    everywhere(lambda v, i: lax.dynamic_slice_in_dim(v, i, 2, 1), x[:, 3:5], x, np.int32(3))
+    everywhere(lambda v, i: lax.dynamic_index_in_dim(v, i, 1, False), x[:, 5], x, np.int32(-1))
+    everywhere(lambda v, i: lax.dynamic_index_in_dim(v, i), x[2:3], x, np.int32(2))
+    gradient = grad(lambda v: lax.reduce_sum(lax.dynamic_slice(v, (9, 1), (2, 3)), (0, 1)))(x)
+    expected = np.zeros_like(x)
+    expected[3:5, 1:4] = 1
+    same(gradient, expected)
+    for call, kind in (
+        (lambda: lax.dynamic_slice(x, (1,), (2, 3)), ValueError), (lambda: lax.dynamic_slice(x, (1.0, 2), (2, 3)), TypeError),
+        (lambda: lax.dynamic_slice(x, (1, 2), (6, 3)), ValueError), (lambda: lax.dynamic_slice(x, (x[0], 2), (2, 3)), TypeError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            call()
+
+
+def test_dynamic_update_slice() -> None:
+    x, y = floats(5, 6), floats(2, 3)
+    for at, start in (((1, 2), (1, 2)), ((-2, -6), (3, 0)), ((9, 9), (3, 3))):
+        expected = x.copy()
+        expected[start[0] : start[0] + 2, start[1] : start[1] + 3] = y
+        everywhere(lambda v, u, ij: lax.dynamic_update_slice(v, u, ij), expected, x, y, np.array(at, np.int32))
+    expected = x.copy()
+    expected[:, 4] = 7
+    everywhere(lambda v, i: lax.dynamic_update_slice_in_dim(v, np.full((5, 1), 7, np.float32), i, 1), expected, x, np.int32(4))
+    everywhere(lambda v, i: lax.dynamic_update_index_in_dim(v, np.full(5, 7, np.float32), i, 1), expected, x, np.int32(-2))
+    weights = floats(5, 6)
+    loss = lambda v, u: lax.reduce_sum(lax.mul(lax.dynamic_update_slice(v, u, (1, 2)), weights), (0, 1))
+    to_x, to_y = grad(loss, (0, 1))(x, y)
+    same(to_y, weights[1:3, 2:5])
+    kept = weights.copy()
+    kept[1:3, 2:5] = 0
+    same(to_x, kept)
+    with pytest.raises(TypeError, match="does not fit"):
+        lax.dynamic_update_slice(x, floats(6, 1), (0, 0))
+
+
+def test_index_in_dim() -> None:
+    x = floats(3, 4)
+    same(lax.index_in_dim(x, -1, 1), x[:, 3:])
+    same(lax.index_in_dim(x, 1, keepdims=False), x[1])
+    for index in (3, -4):
+        with pytest.raises(IndexError, match="out of bounds for axis 0"):
+            lax.index_in_dim(x, index)
+
+
+def test_gather_and_scatter() -> None:
+    x = floats(5, 3)
+    at = np.array([[4], [0], [7], [0]], np.int32)
+    same(lax.gather(x, at, axes=(0,), sizes=(1, 3)), x[[4, 0, 4, 0]][:, None])
+    filled = x[[4, 0, 4, 0]][:, None].copy()
+    filled[2] = 0
+    same(lax.gather(x, at, axes=(0,), sizes=(1, 3), mode="fill"), filled)
+    updates = floats(4, 1, 3)
+    expected = x.copy()
+    expected[4], expected[0] = updates[2, 0], updates[3, 0]
+    same(lax.scatter(x, at, updates, axes=(0,), sizes=(1, 3)), expected)
+    expected = x.copy()
+    np.add.at(expected, [4, 0, 0], updates[[0, 1, 3], 0])
+    same(lax.scatter(x, at, updates, axes=(0,), sizes=(1, 3), mode="fill", kind="add"), expected, rtol=1e-6)
+
+
+# Reductions and sorting
+
+
+def test_reductions() -> None:
+    x = GENERATOR.normal(size=(2, 3, 4))
+    for name, reference in (("sum", np.sum), ("prod", np.prod), ("max", np.max), ("min", np.min)):
+        for axes in ((0,), (0, 2), (-1,), ()):
+            everywhere(lambda v: getattr(lax, f"reduce_{name}")(v, axes), reference(x, axis=axes), x, rtol=1e-14)  # noqa: B023
+    same(lax.reduce_and(x > -1, (0, 1)), np.all(x > -1, (0, 1)))
+    same(lax.reduce_or(x > 1, (0, 1)), np.any(x > 1, (0, 1)))
+    everywhere(lambda v: lax.argmax(v, 1), np.argmax(x, 1).astype(np.int32), x)
+    everywhere(lambda v: lax.argmin(v, -1, np.int64), np.argmin(x, -1), x)
+    everywhere(lambda v: lax.cumsum(v, 1), np.cumsum(x, 1), x, rtol=1e-14)
+    everywhere(lambda v: lax.cumsum(v, -1, reverse=True), np.cumsum(x[..., ::-1], -1)[..., ::-1], x, rtol=1e-14)
+    with pytest.raises(ValueError, match="distinct"):
+        lax.reduce_sum(x, (0, -3))
+    with pytest.raises(ValueError, match="out of range"):
+        lax.reduce_sum(x, (3,))
+
+
+def test_sort() -> None:
+    x = floats(4, 5)
+    for axis in (0, 1, -1):
+        everywhere(lambda v: lax.sort(v, axis), np.sort(x, axis), x)
+    same(lax.sort(np.array([3.0, math.nan, -0.0, 0.0, -math.inf])), np.array([-math.inf, -0.0, 0.0, 3.0, math.nan]))
+    keys = np.array([[3, 1, 2, 1, 3, 2], [0, 0, 0, 1, 1, 1]])
+    seconds = np.array([[1, 5, 3, 2, 0, 4], [2, 1, 0, 2, 1, 0]])
+    values = np.arange(12.0).reshape(2, 6)
+    by_one = np.argsort(keys, 1, kind="stable")
+    by_two = np.stack([np.lexsort((s, k)) for s, k in zip(seconds, keys, strict=True)])
+    for count, order in ((1, by_one), (2, by_two)):
+        for function in (lax.sort, jit(lambda *a: lax.sort(a, num_keys=count))):  # noqa: B023
+            args = (keys, seconds, values)
+            found = lax.sort(args, num_keys=count) if function is lax.sort else function(*args)
+            for f, a in zip(found, args, strict=True):
+                same(f, np.take_along_axis(a, order, 1))
+    found_keys, found_values = lax.sort_key_val(keys, values, 0)
+    order = np.argsort(keys, 0, kind="stable")
+    same(found_keys, np.take_along_axis(keys, order, 0))
+    same(found_values, np.take_along_axis(values, order, 0))
+    weights = floats(4, 5)
+    gradient = grad(lambda v: lax.reduce_sum(lax.mul(lax.sort(v, 0), weights), (0, 1)))(x)
+    same(gradient, np.take_along_axis(weights, np.argsort(np.argsort(x, 0), 0), 0))
+    assert lax.sort(np.zeros((0, 3))).shape == (0, 3) and lax.sort(np.zeros((3, 0))).shape == (3, 0)
+    with pytest.raises(ValueError, match="at least one key"):
+        lax.sort((x,), num_keys=2)
+    with pytest.raises(ValueError, match="one shape"):
+        lax.sort((x, x[0]))
+
+
+def test_top_k() -> None:
+    x = np.array([3.0, 1.0, 3.0, -2.0, 7.0, 3.0])
+    values, at = lax.top_k(x, 4)
+    same(values, np.array([7.0, 3.0, 3.0, 3.0]))
+    same(at, np.array([4, 0, 2, 5], np.int32))
+    assert lax.top_k(np.array([1.0, math.nan, math.inf]), 2)[1].tolist() == [1, 2]
+    y = floats(4, 5)
+    for axis in (0, 1):
+        expected = np.flip(np.sort(y, axis), axis).take(range(2), axis)
+        everywhere(lambda v: lax.top_k(v, 2, axis=axis)[0], expected, y)  # noqa: B023
+    gradient = grad(lambda v: lax.reduce_sum(lax.top_k(v, 2)[0], (0,)))(x)
+    same(gradient, np.array([1.0, 0, 0, 0, 1, 0]))
+    assert lax.top_k(x, 0)[0].shape == (0,)
+    with pytest.raises(ValueError, match="there are 6 elements"):
+        lax.top_k(x, 7)
+
+
+# Products
+
+
+def test_products() -> None:
+    x, y = GENERATOR.normal(size=(3, 4, 5)), GENERATOR.normal(size=(5, 4, 3))
+    cases = (
+        ((((2,), (0,)), ((), ())), "abc,cde->abde"), ((((2,), (0,)), ((0,), (2,))), "abc,cda->abd"),
+        ((((2, 1), (0, 1)), ((), ())), "abc,cbd->ad"), ((((), ()), ((1,), (1,))), "abc,dbe->bacde"),
+        ((((-1,), (-3,)), ((-3,), (-1,))), "abc,cda->abd"),
+    )  # fmt: skip
+    for numbers, formula in cases:
+        everywhere(lambda a, b: lax.dot_general(a, b, numbers), np.einsum(formula, x, y), x, y, rtol=1e-13)  # noqa: B023
+    same(lax.dot(x[0], y[:, :, 0]), x[0] @ y[:, :, 0], rtol=1e-13)
+    same(lax.dot(x[0, 0], y[:, 0]), x[0, 0] @ y[:, 0], rtol=1e-13)
+    same(lax.dot(x[0, 0], x[0, 0]), x[0, 0] @ x[0, 0], rtol=1e-13)
+    same(lax.batch_matmul(x, x.transpose(0, 2, 1)), x @ x.transpose(0, 2, 1), rtol=1e-13)
+    i = np.array([100, -100, 50], np.int8)
+    same(lax.dot(i, i, preferred_element_type=np.int32), np.int32(22500))
+    half = np.full(100, 30, np.float16)
+    same(lax.dot(half, half, preferred_element_type=np.float32), np.float32(90000))
+    assert math.isinf(float(lax.dot(half, half)))
+    for call, kind in (
+        (lambda: lax.dot(x, y), TypeError), (lambda: lax.batch_matmul(x, y[0]), ValueError),
+        (lambda: lax.dot_general(x, y, (((1,), (0,)), ((), ()))), ValueError),
+        (lambda: lax.dot_general(x, y, (((3,), (0,)), ((), ()))), ValueError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            call()
+
+
+# Convolutions
+
+
+def correlate(x: Any, w: Any, strides: Any, pads: Any, spread: Any, apart: Any, groups: int = 1) -> np.ndarray:
+    """[N, C, H, W] with [O, C/groups, h, w], one place and one tap at a time."""
+    x = padded(x, 0, [(0, 0, 0)] * 2 + [(0, 0, n - 1) for n in spread])
+    x = padded(x, 0, [(0, 0, 0)] * 2 + [(*pair, 0) for pair in pads])
+    size = [max((n - (k - 1) * d - 1) // s + 1, 0) for n, k, d, s in zip(x.shape[2:], w.shape[2:], apart, strides, strict=True)]
+    result = np.zeros((x.shape[0], w.shape[0], *size))
+    for place in itertools.product(*map(range, size)):
+        for tap in itertools.product(*map(range, w.shape[2:])):
+            at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, apart, strict=True)]
+            for o in range(w.shape[0]):
+                group = o // (w.shape[0] // groups)
+                channels = slice(group * w.shape[1], (group + 1) * w.shape[1])
+                result[(slice(None), o, *place)] += x[(slice(None), channels, *at)] @ w[(o, slice(None), *tap)]
+    return result
+
+
+@pytest.mark.parametrize("specs", [
+    ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("CHWN", "IHWO", "NWHC"), ("NWHC", "WIOH", "CNHW"), None,
+])  # fmt: skip
+def test_convolution_dimension_numbers(specs: Any) -> None:
+    x, w = GENERATOR.normal(size=(2, 4, 7, 6)), GENERATOR.normal(size=(6, 2, 3, 2))
+    strides, pads, spread, apart = (2, 1), [(1, 2), (-1, 3)], (1, 2), (2, 1)
+    expected = correlate(x, w, strides, pads, spread, apart, 2)
+    names = specs or ("NCHW", "OIHW", "NCHW")
+    # Strides, pads and dilations are in the order of the window's axes.
+    if names[1].index("W") < names[1].index("H"):
+        strides, pads, spread, apart = strides[::-1], pads[::-1], spread[::-1], apart[::-1]
+    lhs = np.einsum(f"NCHW->{names[0]}", x)
+    rhs = np.einsum(f"OIHW->{names[1]}", w)
+    everywhere(
+        lambda a, b: lax.conv_general_dilated(a, b, strides, pads, spread, apart, specs, feature_group_count=2),
+        np.einsum(f"NCHW->{names[2]}", expected), lhs, rhs, rtol=1e-12,
+    )  # fmt: skip
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, specs)
+    assert isinstance(numbers, lax.ConvDimensionNumbers)
+    same(
+        lax.conv_general_dilated(lhs, rhs, strides, pads, spread, apart, numbers, feature_group_count=2),
+        np.einsum(f"NCHW->{names[2]}", expected), rtol=1e-12,
+    )  # fmt: skip
+
+
+def test_convolution_padding_names() -> None:
+    for size, window, stride, dilation in itertools.product((4, 7, 8), (1, 2, 3), (1, 2, 3), (1, 2)):
+        x, w = GENERATOR.normal(size=(1, 1, size, 5)), GENERATOR.normal(size=(1, 1, window, 2))
+        reach = (window - 1) * dilation + 1
+        total = max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
+        for name, low in (("SAME", total // 2), ("SAME_LOWER", -(-total // 2)), ("same", total // 2)):
+            pads = [(low, total - low), (0, 1) if name != "SAME_LOWER" else (1, 0)]
+            found = lax.conv_general_dilated(x, w, (stride, 1), name, rhs_dilation=(dilation, 1))
+            same(found, correlate(x, w, (stride, 1), pads, (1, 1), (dilation, 1)), rtol=1e-12)
+            assert found.shape[2] == math.ceil(size / stride)
+        if reach <= size:
+            same(lax.conv(x, w, (stride, 1), "VALID"), correlate(x, w, (stride, 1), [(0, 0)] * 2, (1, 1), (1, 1)), rtol=1e-12)
+    x, w = GENERATOR.normal(size=(4, 2, 5, 5)), GENERATOR.normal(size=(4, 2, 2, 2))
+    halves = [correlate(x[i * 2 : i * 2 + 2], w[i * 2 : i * 2 + 2], (1, 1), [(0, 0)] * 2, (1, 1), (1, 1)) for i in (0, 1)]
+    same(lax.conv_general_dilated(x, w, (1, 1), "VALID", batch_group_count=2), np.concatenate(halves, 1), rtol=1e-12)
+    found = lax.conv_with_general_padding(x, w, (2, 1), [(0, 1), (2, 0)], (1, 2), (2, 1))
+    same(found, correlate(x, w, (2, 1), [(0, 1), (2, 0)], (1, 2), (2, 1)), rtol=1e-12)
+
+
+def test_convolution_element_type() -> None:
+    x, w = np.full((1, 1, 300), 20, np.float16), np.full((1, 1, 300), 20, np.float16)
+    assert lax.conv(x, w, (1,), "VALID", preferred_element_type=np.float32).tolist() == [[[120000.0]]]
+    i = np.full((1, 1, 3), 100, np.int8)
+    assert lax.conv(i, i, (1,), "VALID", preferred_element_type=np.int32).tolist() == [[[30000]]]
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolution_is_the_derivative(padding: str) -> None:
+    specs = ("NHWC", "HWIO", "NHWC")
+    for strides in ((1, 1), (2, 3), (3, 1)):
+        for window in ((3, 2), (1, 1), (2, 4)):
+            # 12 is a multiple of every stride, so that the sizes of "SAME" agree.
+            image, w = np.zeros((2, 12, 12, 3)), GENERATOR.normal(size=(*window, 3, 5))
+            forward = lambda v: lax.conv_general_dilated(v, w, strides, padding, dimension_numbers=specs)  # noqa: B023
+            ct = GENERATOR.normal(size=forward(image).shape)
+            expected = grad(lambda v: lax.reduce_sum(lax.mul(forward(v), ct), (0, 1, 2, 3)))(image)  # noqa: B023
+            found = lax.conv_transpose(ct, w, strides, padding, transpose_kernel=True)
+            # With "SAME" a stride above the window leaves room for it elsewhere: the sizes agree, not always the places.
+            if padding == "VALID":
+                sizes = [(m - 1) * s + max(k, s) for m, s, k in zip(ct.shape[1:3], strides, window, strict=True)]
+                assert found.shape == (2, *sizes, 3)
+                rows, columns = (min(a, 12) for a in sizes)
+                same(lax.slice(found, (0, 0, 0, 0), (2, rows, columns, 3)), np.asarray(expected)[:, :rows, :columns], rtol=1e-12)
+            else:
+                assert found.shape == image.shape
+                if all(k >= s for k, s in zip(window, strides, strict=True)):
+                    same(found, expected, rtol=1e-12)
+
+
+def test_convolution_errors() -> None:
+    x, w = floats(1, 2, 5), floats(3, 2, 2)
+    for call in (
+        lambda: lax.conv(x, w, (1,), "FULL"), lambda: lax.conv(x, w, (1, 1), "SAME"), lambda: lax.conv(x, w, (1,), [(0, 0)] * 2),
+        lambda: lax.conv_general_dilated(x, w, (1,), "SAME", lhs_dilation=(2,)),
+        lambda: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NCH", "OIW", "NCH")),
+        lambda: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NC", "OI", "NC")),
+        lambda: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NCH", "OIH")),
+        lambda: lax.conv(x, floats(3, 2, 2, 2), (1,), "SAME"), lambda: lax.conv(x, floats(3, 3, 2), (1,), "SAME"),
+        lambda: lax.conv_transpose(x, w, (1,), "FULL"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    for name in lax.__all__:
+        value = getattr(lax, name)
+        assert name == "DotDimensionNumbers" or value.__doc__, name

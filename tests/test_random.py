@@ -1,0 +1,403 @@
+"""tinyfn.random against JAX's numbers (tests/goldens/random.json), and against the distributions themselves."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tinyfn import lax, random
+from tinyfn.transforms import grad, jit, vmap
+
+ENTRIES = json.loads((Path(__file__).parent / "goldens" / "random.json").read_text())["entries"]
+EXACT = {
+    "key_data", "split", "fold_in", "bits", "randint", "bernoulli", "permutation", "choice", "categorical", "rademacher",
+    "uniform",
+}  # fmt: skip
+# XLA's approximations of log1p and erf_inv in float64 and of erf in float32 are some ulp off the true values.
+ULPS = {"truncated_normal": 16, "normal": 12, "laplace": 12}
+
+
+def identify(entry: dict[str, Any]) -> str:
+    arguments = ",".join(f"{k}={v}" for k, v in entry["arguments"].items())
+    return f"{entry['function']}-{entry['seed']}-{'x64' if entry['x64'] else 'x32'}-{arguments}"[:120]
+
+
+def decode(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return np.array(value["array"]).astype(value["dtype"])
+    if name == "data":
+        return np.uint32(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def golden(entry: dict[str, Any]) -> np.ndarray:
+    dtype = np.dtype(ml_dtypes.bfloat16) if entry["dtype"] == "bfloat16" else np.dtype(entry["dtype"])
+    values = entry["values"]
+    if dtype.kind in "fV":
+        return np.array([float.fromhex(v) for v in values]).astype(dtype).reshape(entry["shape"])
+    return np.array(values, dtype).reshape(entry["shape"])
+
+
+def sample(entry: dict[str, Any]) -> np.ndarray:
+    seed, function = entry["seed"], entry["function"]
+    # Without x64 JAX drops the high word of a seed, which tinyfn never does.
+    key = random.key(seed) if entry["x64"] else random.wrap_key_data(np.array([0, seed & 0xFFFFFFFF], np.uint32))
+    keywords = {name: decode(name, value) for name, value in entry["arguments"].items()}
+    if function == "bernoulli" and entry["x64"] and isinstance(keywords.get("p"), float):
+        keywords["p"] = np.float64(keywords["p"])  # a Python float is float32 here, float64 there
+    return np.asarray(getattr(random, function)(key, **keywords))
+
+
+# With x64 an index without a dtype is drawn as int64 in JAX, and as int32 here: other bits.
+COMPARABLE = [e for e in ENTRIES if not (e["x64"] and e["function"] == "choice" and "p" not in e["arguments"])]
+
+
+def test_almost_all_goldens_are_compared() -> None:
+    assert len(ENTRIES) == 377 and len(COMPARABLE) == 374
+
+
+@pytest.mark.parametrize("entry", COMPARABLE, ids=identify)
+def test_golden(entry: dict[str, Any]) -> None:
+    found, expected = sample(entry), golden(entry)
+    function = entry["function"]
+    assert found.shape == expected.shape
+    if function not in ("permutation", "choice", "categorical"):
+        assert found.dtype == expected.dtype
+    interval = [entry["arguments"].get(name, default) for name, default in (("minval", 0.0), ("maxval", 1.0))]
+    if function == "uniform" and interval == [-2.5, 7.0]:
+        # XLA fuses the multiplication and the addition: one rounding of the larger of the terms.
+        step = float(ml_dtypes.finfo(found.dtype).eps) * 8
+        np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=0, atol=step)
+    elif function in EXACT:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        info = ml_dtypes.finfo(expected.dtype)
+        wide = expected.astype(np.float64)
+        ulp = np.maximum(np.abs(wide), float(info.tiny)) * float(info.eps)
+        assert np.all(np.abs(found.astype(np.float64) - wide) <= ULPS.get(function, 4) * ulp)
+
+
+def test_choice_with_64_bit_positions_has_the_bits_of_randint() -> None:
+    for entry in ENTRIES:
+        if entry["x64"] and entry["function"] == "choice" and "p" not in entry["arguments"]:
+            found = random.randint(random.key(entry["seed"]), (5,), 0, 10, "int64")
+            np.testing.assert_array_equal(found, entry["values"])
+
+
+# Keys
+
+
+def test_all_64_bits_of_a_seed_count() -> None:
+    words = {
+        0: (0, 0),
+        7: (0, 7),
+        2**32 - 1: (0, 2**32 - 1),
+        2**33 + 7: (2, 7),
+        2**64 - 1: (2**32 - 1, 2**32 - 1),
+        -1: (2**32 - 1, 2**32 - 1),
+        -(2**63): (2**31, 0),
+    }
+    for seed, expected in words.items():
+        assert tuple(random.PRNGKey(seed).tolist()) == expected
+        if -(2**63) <= seed < 2**63:
+            assert tuple(random.key(np.int64(seed)).tolist()) == expected
+            assert tuple(jit(random.key)(np.int64(seed)).tolist()) == expected
+    assert tuple(random.key(np.int32(-1)).tolist()) == (0, 2**32 - 1)
+    assert tuple(random.key(np.uint8(200)).tolist()) == (0, 200)
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(OverflowError, match="64 bits"):
+            random.key(seed)
+    for wrong in (1.5, np.ones(2, np.int32), True):
+        with pytest.raises(TypeError, match="integer scalar"):
+            random.key(wrong)
+
+
+def test_key_data_and_wrap() -> None:
+    keys = random.split(random.key(0), (2, 3))
+    assert keys.shape == (2, 3, 2) and random.key_data(keys) is keys
+    np.testing.assert_array_equal(random.wrap_key_data(np.asarray(keys)), keys)
+    with pytest.raises(TypeError, match="uint32"):
+        random.key_data(np.zeros(2, np.int32))
+
+
+def test_a_function_takes_one_key() -> None:
+    with pytest.raises(TypeError, match="vmap"):
+        random.uniform(random.split(random.key(0)))
+    with pytest.raises(TypeError, match=r"random\.normal takes one key.*tinyfn\.random\.key"):
+        random.normal(np.int32(3))
+
+
+def test_fold_in_takes_32_bits() -> None:
+    key = random.key(5)
+    expected = np.asarray(random.fold_in(key, 2**32 - 1))
+    np.testing.assert_array_equal(random.fold_in(key, np.int32(-1)), expected)
+    np.testing.assert_array_equal(jit(random.fold_in)(key, np.int64(-1)), expected)
+    with pytest.raises(OverflowError):
+        random.fold_in(key, -1)
+    with pytest.raises(TypeError, match="vmap"):
+        random.fold_in(key, np.arange(3))
+    keys = np.asarray(vmap(random.fold_in, in_axes=(None, 0))(key, np.arange(100)))
+    assert len({tuple(k) for k in keys.tolist()}) == 100
+
+
+# Transforms
+
+SAMPLERS = {
+    "bits": lambda key: random.bits(key, (3, 5), "uint64"),
+    "uniform": lambda key: random.uniform(key, (4,), minval=-1.0, maxval=3.0),
+    "normal": lambda key: random.normal(key, (4, 2)),
+    "randint": lambda key: random.randint(key, (6,), -3, 9),
+    "bernoulli": lambda key: random.bernoulli(key, 0.3, (7,), mode="high"),
+    "permutation": lambda key: random.permutation(key, 11),
+    "permutation of rows": lambda key: random.permutation(key, np.arange(12.0).reshape(3, 4), axis=1),
+    "permutation of each row": lambda key: random.permutation(key, np.arange(12).reshape(3, 4), 1, independent=True),
+    "choice": lambda key: random.choice(key, 9, (4,), replace=False),
+    "weighted choice": lambda key: random.choice(key, np.arange(4.0), (2, 3), p=np.array([0.1, 0.2, 0.3, 0.4])),
+    "weighted choice without": lambda key: random.choice(key, 4, (3,), False, np.array([0.1, 0.2, 0.3, 0.4], np.float32)),
+    "categorical": lambda key: random.categorical(key, np.array([[0.0, 1.0], [2.0, 3.0]]), shape=(5, 2)),
+    "truncated": lambda key: random.truncated_normal(key, -1.0, np.arange(1.0, 4.0, dtype=np.float32)),
+    "gumbel": lambda key: random.gumbel(key, (3,), mode="high"),
+    "cauchy": lambda key: random.cauchy(key, (3,)),
+    "rademacher": lambda key: random.rademacher(key, (8,)),
+    "split": lambda key: random.split(key, 3),
+    "fold_in": lambda key: random.fold_in(key, 12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_jit_and_vmap_give_the_same(name: str) -> None:
+    sampler = SAMPLERS[name]
+    keys = random.split(random.key(17), 4)
+    each = [np.asarray(sampler(lax.index_in_dim(keys, i, keepdims=False))) for i in range(4)]
+    for i in range(4):
+        np.testing.assert_array_equal(jit(sampler)(lax.index_in_dim(keys, i, keepdims=False)), each[i])
+    np.testing.assert_array_equal(vmap(sampler)(keys), np.stack(each))
+    np.testing.assert_array_equal(jit(vmap(sampler))(keys), np.stack(each))
+
+
+def test_traced_parameters_give_the_same() -> None:
+    key = random.key(3)
+    for low, high in ((0, 10), (-5, -5), (-(2**31), 2**31 - 1)):
+        fixed = random.randint(key, (50,), low, high)
+        given = jit(lambda a, b: random.randint(key, (50,), a, b))(np.int32(low), np.int32(high))
+        np.testing.assert_array_equal(given, fixed)
+        np.testing.assert_array_equal(random.randint(key, (50,), np.int64(low), np.int64(high)), fixed)
+    fixed = random.uniform(key, (50,), minval=2.0, maxval=5.0)
+    np.testing.assert_array_equal(jit(lambda a: random.uniform(key, (50,), minval=a, maxval=5.0))(np.float32(2)), fixed)
+    np.testing.assert_array_equal(jit(lambda p: random.bernoulli(key, p, (50,)))(np.float32(0.3)), random.bernoulli(key, 0.3, (50,)))
+
+
+def test_derivatives_go_through_parameters() -> None:
+    key = random.key(3)
+    unit = np.asarray(random.uniform(key, (6,)), np.float64)
+    slope = grad(lambda high: lax.reduce_sum(random.uniform(key, (6,), "float64", 0.0, high), (0,)))(np.float64(2.0))
+    assert float(slope) == pytest.approx(np.asarray(random.uniform(key, (6,), "float64")).sum())
+    assert unit.shape == (6,)
+    slope = grad(lambda mean: lax.reduce_sum(lax.add(mean, random.normal(key, (6,))), (0,)))(np.float32(2.0))
+    assert float(slope) == 6.0
+
+
+def test_an_element_depends_on_the_key_and_its_number_alone() -> None:
+    key = random.key(9)
+    np.testing.assert_array_equal(np.asarray(random.bits(key, (100,)))[:7], random.bits(key, (7,)))
+    np.testing.assert_array_equal(np.asarray(random.bits(key, (4, 5))).ravel(), random.bits(key, (20,)))
+    assert random.bits(key).shape == () and random.normal(key, (0, 3)).shape == (0, 3)
+
+
+# Edges
+
+
+def test_shapes_without_elements_and_of_one() -> None:
+    key = random.key(0)
+    for shape in ((), (0,), (1,), (0, 3), (1, 1, 1), (2, 0)):
+        for sampler in (random.uniform, random.normal, random.gumbel, random.exponential, random.laplace, random.cauchy,
+                        random.logistic, random.bits, random.rademacher):  # fmt: skip
+            assert sampler(key, shape).shape == shape
+        assert random.randint(key, shape, 0, 5).shape == shape
+        assert random.bernoulli(key, 0.5, shape).shape == shape
+        assert random.truncated_normal(key, -1.0, 1.0, shape).shape == shape
+        assert random.choice(key, 5, shape).shape == shape
+        assert random.choice(key, 5, shape, replace=False).shape == shape
+        assert random.choice(key, 5, shape, p=np.full(5, 0.2)).shape == shape
+        assert random.split(key, shape).shape == (*shape, 2)
+        assert random.permutation(key, np.zeros((*shape, 2)), axis=-1).shape == (*shape, 2)
+        assert random.categorical(key, np.zeros((*shape, 3))).shape == shape
+    assert random.permutation(key, 0).shape == (0,) and random.permutation(key, 1).tolist() == [0]
+    assert random.choice(key, np.zeros((2, 0, 3)), (0,), axis=1).shape == (2, 0, 3)
+
+
+def test_dtypes() -> None:
+    key = random.key(0)
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        for sampler in (random.uniform, random.normal, random.gumbel, random.exponential, random.laplace, random.cauchy,
+                        random.logistic):  # fmt: skip
+            drawn = sampler(key, (1000,), dtype)
+            assert drawn.dtype.name == dtype and not drawn.weak_type
+            assert np.isfinite(np.asarray(drawn).astype(np.float64)).all(), (sampler, dtype)
+        drawn = np.asarray(random.uniform(key, (4000,), dtype)).astype(np.float64)
+        assert drawn.min() >= 0 and drawn.max() < 1
+        bounded = np.asarray(random.truncated_normal(key, 0.5, 1.0, (2000,), dtype)).astype(np.float64)
+        assert bounded.min() > 0.5 and bounded.max() < 1
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
+        info = np.iinfo(dtype)
+        drawn = np.asarray(random.randint(key, (3000,), int(info.min), int(info.max) + 1, dtype))
+        assert drawn.dtype == dtype
+        quarter = int(info.max) // 4 * 3
+        assert drawn.max() > quarter and drawn.min() < int(info.min) // 4 * 3 + int(info.max) // 4
+        assert random.rademacher(key, (3,), "int8").dtype == np.int8
+
+
+def test_randint_of_everything_is_the_bits() -> None:
+    key = random.key(4)
+    drawn = random.randint(key, (9,), np.int64(0), np.int64(2**32), "uint32")
+    lower = random.bits(lax.index_in_dim(random.split(key), 1, keepdims=False), (9,))
+    np.testing.assert_array_equal(drawn, lower)
+
+
+def test_uniform_never_goes_below_or_reaches_its_bounds() -> None:
+    key = random.key(1)
+    for low, high in ((1.0, 1.0000001), (-1e-30, 1e-30), (1e8, 1e8 + 8), (-3.0, -2.0)):
+        drawn = np.asarray(random.uniform(key, (2000,), minval=low, maxval=high))
+        assert drawn.min() >= np.float32(low) and drawn.max() <= np.float32(high)
+
+
+def test_errors() -> None:
+    key = random.key(0)
+    for call, kind, match in (
+        (lambda: random.bits(key, (2,), "int32"), TypeError, "unsigned"),
+        (lambda: random.uniform(key, (2,), "int32"), TypeError, "floats"),
+        (lambda: random.uniform(key, (2,), minval=np.zeros(3, np.float32)), ValueError, "broadcast"),
+        (lambda: random.randint(key, (2,), 0, np.zeros((3, 2), np.int32)), ValueError, "broadcast"),
+        (lambda: random.randint(key, (2,), 0, 3, "float32"), TypeError, "integers"),
+        (lambda: random.bernoulli(key, 1), TypeError, "float p"),
+        (lambda: random.bernoulli(key, 0.5, mode="middle"), ValueError, "modes"),
+        (lambda: random.choice(key, 3, (4,), replace=False), ValueError, "without replacement"),
+        (lambda: random.choice(key, 0, (4,)), ValueError, "0 elements"),
+        (lambda: random.choice(key, 3, (4,), p=np.ones(4)), ValueError, "one weight"),
+        (lambda: random.permutation(key, 1.5), TypeError, "integer or an array"),
+        (lambda: random.permutation(key, np.zeros(3), axis=1), ValueError, "no axis 1"),
+        (lambda: random.categorical(key, np.zeros((2, 3)), shape=(3,)), ValueError, "does not end"),
+        (lambda: random.categorical(key, np.zeros(3), shape=(4,), replace=False), ValueError, "without replacement"),
+        (lambda: random.gumbel(key, mode="highest"), ValueError, "modes"),
+    ):
+        with pytest.raises(kind, match=match):
+            call()
+    with pytest.raises(TypeError, match="static_argnames"):
+        jit(lambda n: random.permutation(key, n))(3)
+
+
+# Goodness of fit. The keys are fixed, so these don't fail by chance.
+
+COUNT = 20_000
+
+
+def kolmogorov_smirnov(values: np.ndarray, distribution: Any) -> float:
+    """sqrt(n) times the greatest distance between the empirical and the given distribution function: 1.95 at p = 0.001."""
+    ordered = np.sort(values.astype(np.float64).ravel())
+    expected = np.vectorize(distribution, otypes=[np.float64])(ordered)
+    n = len(ordered)
+    steps = np.arange(n + 1) / n
+    return math.sqrt(n) * max(np.max(expected - steps[:-1]), np.max(steps[1:] - expected))
+
+
+def normal_cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def truncated_cdf(x: float) -> float:
+    low, high = normal_cdf(-1.0), normal_cdf(2.5)
+    return (normal_cdf(x) - low) / (high - low)
+
+
+DISTRIBUTIONS = {
+    "uniform": (random.uniform, lambda x: x),
+    "normal": (random.normal, normal_cdf),
+    "truncated": (lambda key, shape: random.truncated_normal(key, -1.0, 2.5, shape), truncated_cdf),
+    "exponential": (random.exponential, lambda x: -math.expm1(-x)),
+    "gumbel": (random.gumbel, lambda x: math.exp(-math.exp(-x))),
+    "gumbel high": (lambda key, shape: random.gumbel(key, shape, mode="high"), lambda x: math.exp(-math.exp(-x))),
+    "laplace": (random.laplace, lambda x: 0.5 * math.exp(x) if x < 0 else 1 - 0.5 * math.exp(-x)),
+    "logistic": (random.logistic, lambda x: 1 / (1 + math.exp(-x))),
+    "cauchy": (random.cauchy, lambda x: 0.5 + math.atan(x) / math.pi),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distribution(name: str) -> None:
+    sampler, distribution = DISTRIBUTIONS[name]
+    values = np.asarray(sampler(random.key(2024), (COUNT,)))
+    assert kolmogorov_smirnov(values, distribution) < 1.95
+    # Neighbours are not correlated.
+    ranks = np.argsort(np.argsort(values)) / COUNT - 0.5
+    assert abs(np.mean(ranks[1:] * ranks[:-1]) * 12) < 4 / math.sqrt(COUNT)
+
+
+def test_moments() -> None:
+    values = np.asarray(random.normal(random.key(8), (200, 500)), np.float64)
+    n = values.size
+    assert abs(values.mean()) < 4 / math.sqrt(n)
+    assert abs(values.var() - 1) < 4 * math.sqrt(2 / n)
+    assert abs((values**3).mean()) < 4 * math.sqrt(15 / n)
+    assert abs((values**4).mean() - 3) < 4 * math.sqrt(96 / n)
+
+
+def chi_squared(counts: np.ndarray, expected: np.ndarray) -> float:
+    """The statistic as a number of standard deviations from its mean."""
+    statistic = np.sum((counts - expected) ** 2 / expected)
+    freedom = counts.size - 1
+    return float((statistic - freedom) / math.sqrt(2 * freedom))
+
+
+def test_discrete_distributions() -> None:
+    key = random.key(11)
+    drawn = np.asarray(random.randint(key, (COUNT,), -3, 10))
+    assert chi_squared(np.bincount(drawn + 3, minlength=13), np.full(13, COUNT / 13)) < 4
+    weights = np.array([0.1, 0.25, 0.05, 0.4, 0.2])
+    for p in (weights, weights * 7):
+        drawn = np.asarray(random.choice(key, 5, (COUNT,), p=p))
+        assert chi_squared(np.bincount(drawn, minlength=5), weights * COUNT) < 4
+    drawn = np.asarray(random.categorical(key, np.log(weights), shape=(COUNT,)))
+    assert chi_squared(np.bincount(drawn, minlength=5), weights * COUNT) < 4
+    for p in (0.0, 0.02, 0.7, 1.0):
+        count = int(np.asarray(random.bernoulli(key, p, (COUNT,))).sum())
+        assert abs(count - COUNT * p) <= 4 * math.sqrt(COUNT * p * (1 - p))
+    signs = np.asarray(random.rademacher(key, (COUNT,)))
+    assert set(np.unique(signs)) == {-1, 1} and abs(signs.sum()) < 4 * math.sqrt(COUNT)
+
+
+def test_weighted_choice_never_takes_what_has_no_weight() -> None:
+    p = np.array([0.0, 0.5, 0.0, 0.5, 0.0], np.float32)
+    drawn = np.asarray(random.choice(random.key(1), 5, (5000,), p=p))
+    assert set(np.unique(drawn)) == {1, 3}
+    drawn = np.asarray(random.choice(random.key(1), 5, (2,), replace=False, p=p))
+    assert set(drawn.tolist()) == {1, 3}
+
+
+def test_permutations_are_all_equally_likely() -> None:
+    drawn = np.asarray(vmap(lambda key: random.permutation(key, 4))(random.split(random.key(6), 5000)))
+    assert (np.sort(drawn, axis=1) == np.arange(4)).all()
+    codes = drawn @ np.array([64, 16, 4, 1])
+    counts = np.unique(codes, return_counts=True)[1]
+    assert len(counts) == 24 and chi_squared(counts, np.full(24, 5000 / 24)) < 4
+
+
+def test_permutation_keeps_lines_together_unless_independent() -> None:
+    x = np.arange(40).reshape(8, 5)
+    together = np.asarray(random.permutation(random.key(1), x, axis=0))
+    assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, x.tolist())) and (together != x).any()
+    apart = np.asarray(random.permutation(random.key(1), x, axis=0, independent=True))
+    assert (np.sort(apart, axis=0) == x).all() and len({tuple(np.argsort(c)) for c in apart.T}) > 1
+
+
+def test_choice_along_an_axis() -> None:
+    x = np.arange(24).reshape(2, 4, 3)
+    drawn = np.asarray(random.choice(random.key(1), x, (5, 2), axis=1))
+    assert drawn.shape == (2, 5, 2, 3)
+    at = np.asarray(random.choice(random.key(1), 4, (5, 2)))
+    np.testing.assert_array_equal(drawn, np.take(x, at, axis=1))

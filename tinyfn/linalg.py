@@ -1,0 +1,139 @@
+"""Norms and products of vectors and matrices, named as in `numpy.linalg`. Decompositions are not there yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .numpy import contraction, manipulation, reductions
+from .numpy.common import cast, ArrayLike, Axis, at_user, axes_of, described, inexact, operand
+from .numpy.contraction import matmul, outer, tensordot, vecdot
+from .numpy.elementwise import absolute, equal, power, sqrt, square, where
+from .numpy.manipulation import matrix_transpose
+from .trace import operators as o
+from .trace.array import Array
+from .trace.indexing import reshape
+
+__all__ = [
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer",
+    "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+
+
+def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements: sqrt(sum(x²)).
+
+    Its derivative at 0 is 0. Raises ValueError for an `ord` that there is not."""
+    array = inexact(x, "norm")
+    if ord is None:
+        return _euclidean(array, axes_of(axis, array.ndim, "norm"), keepdims)
+    if axis is None:
+        if array.ndim not in (1, 2):
+            raise ValueError(f"norm of {described(array)} with ord={ord!r} needs `axis`{at_user()}")
+        axes: tuple[int, ...] = tuple(range(array.ndim))
+    else:
+        axes = axes_of(axis, array.ndim, "norm")
+    if len(axes) == 1:
+        return vector_norm(array, axis=axes, keepdims=keepdims, ord=ord)
+    if len(axes) == 2:
+        return _matrix_norm(array, ord, axes, keepdims)
+    raise ValueError(f"norm over axes {axes}: with `ord` it takes one axis or two{at_user()}")
+
+
+def _euclidean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    squares = reductions.sum(square(x), axes, keepdims=keepdims)
+    # The root's derivative at 0 is infinite: there the root of 1 stands in, whose derivative is not used.
+    zero = equal(squares, 0)
+    return where(zero, 0, sqrt(where(zero, 1, squares)))
+
+
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
+    """The norm of order `ord` (a number, inf, -inf, or 0: how many are not 0) over axes as one vector."""
+    array = inexact(x, "vector_norm")
+    axes = axes_of(axis, array.ndim, "vector_norm")
+    if ord is None or ord == 2:
+        return _euclidean(array, axes, keepdims)
+    if isinstance(ord, str):
+        raise ValueError(f"vector_norm: there is no ord={ord!r} for vectors{at_user()}")
+    if ord == float("inf"):
+        return reductions.max(absolute(array), axes, keepdims=keepdims)
+    if ord == -float("inf"):
+        return reductions.min(absolute(array), axes, keepdims=keepdims)
+    if ord == 0:
+        return cast(reductions.count_nonzero(array, axes, keepdims), array.dtype)
+    if ord == 1:
+        return reductions.sum(absolute(array), axes, keepdims=keepdims)
+    total = reductions.sum(power(absolute(array), float(ord)), axes, keepdims=keepdims)
+    zero = equal(total, 0)
+    return where(zero, 0 if ord > 0 else total, power(where(zero, 1, total), 1.0 / float(ord)))
+
+
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+    """The norm of the matrices in the last two axes: "fro", 1, -1, inf or -inf (singular values: not there yet)."""
+    array = inexact(x, "matrix_norm")
+    if array.ndim < 2:
+        raise ValueError(f"matrix_norm needs 2 axes or more, not {described(array)}{at_user()}")
+    return _matrix_norm(array, ord, (array.ndim - 2, array.ndim - 1), keepdims)
+
+
+def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+    rows, columns = axes
+    if ord in ("fro", None):
+        return _euclidean(x, axes, keepdims)
+    if ord in (2, -2, "nuc"):
+        raise NotImplementedError(f"the matrix norm ord={ord!r} needs singular values, which are not there yet{at_user()}")
+    if ord not in (1, -1, float("inf"), -float("inf")):
+        raise ValueError(f"norm: there is no ord={ord!r} for matrices{at_user()}")
+    summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = reductions.sum(absolute(x), summed, keepdims=True)
+    result = (reductions.max if ord > 0 else reductions.min)(sums, chosen, keepdims=True)
+    return result if keepdims else reshape(result, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
+
+
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    """Square matrices to a power that is 0 or more, by squaring."""
+    x = operand(a, "matrix_power")
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"matrix_power takes square matrices, not {described(x)}{at_user()}")
+    if n < 0:
+        raise NotImplementedError(f"matrix_power with n={n} needs an inverse, which is not there yet{at_user()}")
+    from .numpy.creation import eye
+
+    result = None if n else o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        if n:
+            x = matmul(x, x)
+    assert result is not None
+    return result
+
+
+def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
+    """The matrix product of several arrays, the cheapest pair first."""
+    xs = [operand(a, "multi_dot") for a in arrays]
+    names = [chr(ord_) for ord_ in range(ord("a"), ord("a") + len(xs) + 1)]
+    terms = [names[i] + names[i + 1] for i in range(len(xs))]
+    if xs[0].ndim == 1:
+        terms[0] = terms[0][1:]
+    if xs[-1].ndim == 1:
+        terms[-1] = terms[-1][:1]
+    result = (names[0] if xs[0].ndim > 1 else "") + (names[-1] if xs[-1].ndim > 1 else "")
+    return contraction.einsum(",".join(terms) + "->" + result, *xs)
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors with 3 elements along an axis."""
+    return contraction.cross(x1, x2, axis=axis)
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """A diagonal of the matrices in the last two axes."""
+    return manipulation.diagonal(x, offset, -2, -1)
+
+
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sum of a diagonal of the matrices in the last two axes."""
+    return manipulation.trace(x, offset, -2, -1, dtype)

@@ -1,0 +1,406 @@
+"""Products of arrays: matrix and tensor products, einsum, outer products, convolution of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from ..trace.indexing import reshape
+from ..trace.sint import is_symbolic
+from ..trace.tracing import bind
+from .common import (
+    cast,
+    ArrayLike,
+    DTypeLike,
+    at_user,
+    axes_of,
+    axis_of,
+    concatenate_arrays,
+    described,
+    inexact,
+    move_to,
+    operand,
+    permute,
+    promoted,
+    slice_axis,
+)
+from .elementwise import multiply, subtract
+from .manipulation import diagonal
+
+
+def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
+    """dot_general, also of bools, whose product is a logical one."""
+    if x.dtype is dtypes.bool_:
+        wide = [o.to_dtype(a, dtypes.int32) for a in (x, y)]
+        return o.not_equal(_dot(*wide, contract, batch), 0)
+    return bind(prims.dot_general, (x, y), {"contract": contract, "batch_axes": batch})
+
+
+def _operands(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
+    arrays = promoted(*[operand(x, what) for x in xs])
+    return arrays if preferred is None else [cast(a, preferred) for a in arrays]
+
+
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The matrix product over the last two axes, broadcasting the others; 1-d arguments are vectors."""
+    x, y = _operands("matmul", preferred_element_type, a, b)
+    if x.dtype is dtypes.bool_:
+        return o.not_equal(o.matmul(o.to_dtype(x, dtypes.int32), o.to_dtype(y, dtypes.int32)), 0)
+    return o.matmul(x, y)
+
+
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+    """The sums of products over the last axis of a and the last but one (or only one) of b; scalars are multiplied."""
+    x, y = _operands("dot", preferred_element_type, a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    axis = max(y.ndim - 2, 0)
+    if x.shape[-1] != y.shape[axis]:
+        raise ValueError(f"dot of {described(x, y)}: axes {x.ndim - 1} and {axis} have different sizes{at_user()}")
+    return _dot(x, y, ((x.ndim - 1,), (axis,)))
+
+
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+    """The sum of the products of all elements."""
+    x, y = _operands("vdot", preferred_element_type, a, b)
+    return dot(reshape(x, (x.size,)), reshape(y, (y.size,)))
+
+
+def vecdot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The sums of products along an axis of both, broadcasting the others."""
+    x, y = _operands("vecdot", preferred_element_type, x1, x2)
+    x = move_to(x, axis_of(axis, x.ndim, "vecdot"), x.ndim - 1)
+    y = move_to(y, axis_of(axis, y.ndim, "vecdot"), y.ndim - 1)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"vecdot of {described(x, y)}: the axes have different sizes{at_user()}")
+    return einsum("...i,...i->...", x, y)
+
+
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of matrices (the last two axes of x1) with vectors (the last axis of x2)."""
+    return einsum("...ij,...j->...i", x1, x2)
+
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of vectors (the last axis of x1) with matrices (the last two axes of x2)."""
+    return einsum("...i,...ij->...j", x1, x2)
+
+
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+    """The sums of products over the last axes of both; scalars are multiplied."""
+    x, y = _operands("inner", preferred_element_type, a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"inner of {described(x, y)}: the last axes have different sizes{at_user()}")
+    return _dot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+
+
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    """The products of each element of a with each of b, both raveled."""
+    x, y = promoted(operand(a, "outer"), operand(b, "outer"))
+    return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+
+
+def tensordot(
+    a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The sums of products over pairs of axes: a number (the last of a, the first of b), or the axes of a and those of b."""
+    x, y = _operands("tensordot", preferred_element_type, a, b)
+    if isinstance(axes, (int, np.integer)):
+        count = int(axes)
+        if not 0 <= count <= min(x.ndim, y.ndim):
+            raise ValueError(f"tensordot of {described(x, y)} over {count} axes: there are not as many{at_user()}")
+        first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+    else:
+        left, right = axes
+        first, second = axes_of(left, x.ndim, "tensordot"), axes_of(right, y.ndim, "tensordot")
+    if [x.shape[i] for i in first] != [y.shape[i] for i in second]:
+        raise ValueError(f"tensordot of {described(x, y)}: axes {first} and {second} have different sizes{at_user()}")
+    return _dot(x, y, (first, second))
+
+
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: b multiplied by each element of a, in blocks."""
+    x, y = promoted(operand(a, "kron"), operand(b, "kron"))
+    ndim = max(x.ndim, y.ndim)
+    x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
+    spread = [reshape(x, tuple([n for s in x_shape for n in (s, 1)])), reshape(y, tuple([n for s in y_shape for n in (1, s)]))]
+    return reshape(multiply(*spread), tuple([n * m for n, m in zip(x_shape, y_shape, strict=True)]))
+
+
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
+    """The cross product of vectors with 3 elements along an axis (or 2, which are taken to lie in the plane)."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promoted(operand(a, "cross"), operand(b, "cross"))
+    x = move_to(x, axis_of(axisa, x.ndim, "cross"), x.ndim - 1)
+    y = move_to(y, axis_of(axisb, y.ndim, "cross"), y.ndim - 1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ValueError(f"cross of {described(x, y)}: vectors must have 2 or 3 elements{at_user()}")
+    flat = x.shape[-1] == y.shape[-1] == 2
+
+    def components(v: Array) -> list[Array]:
+        parts = [reshape(slice_axis(v, v.ndim - 1, i, i + 1), v.shape[:-1]) for i in range(v.shape[-1])]
+        return parts if len(parts) == 3 else [*parts, o.broadcast_to(o.scalar(0, v.dtype), v.shape[:-1])]
+
+    (x0, x1, x2), (y0, y1, y2) = components(x), components(y)
+    last = subtract(multiply(x0, y1), multiply(x1, y0))
+    if flat:
+        return last
+    parts = [subtract(multiply(x1, y2), multiply(x2, y1)), subtract(multiply(x2, y0), multiply(x0, y2)), last]
+    result = concatenate_arrays([reshape(p, (*p.shape, 1)) for p in parts], last.ndim)
+    return move_to(result, result.ndim - 1, axis_of(axisc, result.ndim, "cross"))
+
+
+# einsum
+
+
+def einsum(
+    subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:  # fmt: skip
+    """The sum of products that the subscripts describe, as in "bij,bjk->bik": an axis per letter, "..." for any others.
+
+    Letters that are not in the result are summed over; without "->" the result has, in alphabetical order, those that
+    occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0, 1], y, [1, 2], [0, 2]).
+    Operands are contracted in pairs, the cheapest pair first (in order, with optimize=False)."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_lists((subscripts, *operands))
+    arrays = _operands("einsum", preferred_element_type, *operands)
+    terms, result = _parse(subscripts, arrays)
+    sizes = _sizes(subscripts, terms, arrays)
+    for letter in result:
+        if letter not in sizes:
+            raise ValueError(f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}")
+    work = [_reduced(x, term, sizes) for x, term in zip(arrays, terms, strict=True)]
+    # What only one operand has and the result has not is summed at once.
+    for i, (x, term) in enumerate(work):
+        others = {letter for j, (_, t) in enumerate(work) if j != i for letter in t}
+        work[i] = _summed(x, term, [a for a in term if a not in others and a not in result])
+    while len(work) > 1:
+        i, j = (0, 1) if optimize is False or len(work) == 2 else _cheapest(work, result, sizes)
+        (x, xs), (y, ys) = work[i], work[j]
+        rest = [pair for k, pair in enumerate(work) if k not in (i, j)]
+        needed = {*result, *[letter for _, t in rest for letter in t]}
+        product = _pair(x, xs, y, ys, needed)
+        work = [product, *rest] if i == 0 and j == 1 else [*rest, product]
+    x, term = work[0]
+    x, term = _summed(x, term, [a for a in term if a not in result])
+    x = permute(x, [term.index(letter) for letter in result if letter in term])
+    missing = [letter for letter in result if letter not in term]
+    if missing:  # letters of size 1 in every operand
+        kept = iter(x.shape)
+        x = reshape(x, tuple([1 if letter in missing else next(kept) for letter in result]))
+    return x
+
+
+Letters = tuple[str, ...]
+
+
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The subscripts in letters of einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+
+    def letters(term: Sequence[Any]) -> str:
+        return "".join("..." if i is Ellipsis else chr(ord("A") + i) if i < 26 else chr(ord("a") + i - 26) for i in term)
+
+    operands, terms = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
+    subscripts = ",".join(letters(t) for t in terms)
+    if len(arguments) % 2:
+        subscripts += "->" + letters(arguments[-1])
+    return subscripts, operands
+
+
+def _parse(subscripts: str, arrays: list[Array]) -> tuple[list[Letters], Letters]:
+    """The letters of each operand's axes and of the result's; the axes of an ellipsis get the letters "0", "1", ..."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    parts = left.split(",")
+    if len(parts) != len(arrays):
+        raise ValueError(f"einsum {subscripts!r}: it describes {len(parts)} operands, not {len(arrays)}{at_user()}")
+    terms: list[Letters] = []
+    most = 0
+    for part, x in zip(parts, arrays, strict=True):
+        before, dots, after = part.partition("...")
+        if not all(c.isalpha() for c in before + after):
+            raise ValueError(f"einsum {subscripts!r}: {part!r} is not made of letters and one '...'{at_user()}")
+        extra = x.ndim - len(before) - len(after)
+        if extra < 0 or (extra and not dots):
+            raise ValueError(f"einsum {subscripts!r}: {part!r} does not fit the axes of {described(x)}{at_user()}")
+        # Counted from the last, so that axes of ellipses of different lengths line up.
+        terms.append((*before, *[str(i) for i in range(extra - 1, -1, -1)], *after))
+        most = max(most, extra if dots else 0)
+    ellipsis = [str(i) for i in range(most - 1, -1, -1)]
+    if arrow:
+        before, dots, after = right.partition("...")
+        if not all(c.isalpha() for c in before + after):
+            raise ValueError(f"einsum {subscripts!r}: {right!r} is not made of letters and one '...'{at_user()}")
+        result = (*before, *(ellipsis if dots else ()), *after)
+        if len(set(result)) != len(result):
+            raise ValueError(f"einsum {subscripts!r}: a letter repeats in the result{at_user()}")
+        return terms, result
+    every = [letter for term in terms for letter in term]
+    once = sorted({letter for letter in every if every.count(letter) == 1 and letter.isalpha()})
+    return terms, (*ellipsis, *once)
+
+
+def _is_one(n: Any) -> bool:
+    return not is_symbolic(n) and bool(n == 1)
+
+
+def _sizes(subscripts: str, terms: list[Letters], arrays: list[Array]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        for letter, n in zip(term, x.shape, strict=True):
+            size = sizes.setdefault(letter, n)
+            if _is_one(size):
+                sizes[letter] = n
+            elif size is not n and size != n and not _is_one(n):
+                name = "..." if letter.isdigit() else letter
+                raise ValueError(f"einsum {subscripts!r}: {name!r} has sizes {size} and {n}{at_user()}")
+    return sizes
+
+
+def _reduced(x: Array, term: Letters, sizes: dict[str, Any]) -> tuple[Array, Letters]:
+    """The operand without axes of size 1 that others have longer, and with diagonals for repeated letters."""
+    kept = [i for i, letter in enumerate(term) if not (_is_one(x.shape[i]) and not _is_one(sizes[letter]))]
+    if len(kept) < len(term):
+        x, term = reshape(x, tuple([x.shape[i] for i in kept])), tuple([term[i] for i in kept])
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            x = diagonal(x, 0, first, second)
+            term = (*[a for i, a in enumerate(term) if i not in (first, second)], letter)
+    return x, term
+
+
+def _summed(x: Array, term: Letters, letters: Sequence[str]) -> tuple[Array, Letters]:
+    if not letters:
+        return x, term
+    axes = tuple([i for i, letter in enumerate(term) if letter in letters])
+    kept = tuple([letter for letter in term if letter not in letters])
+    if x.dtype is dtypes.bool_:
+        return bind(prims.reduce_or, (x,), {"axes": axes}), kept
+    return bind(prims.reduce_sum, (x,), {"axes": axes}), kept
+
+
+def _pair(x: Array, xs: Letters, y: Array, ys: Letters, needed: set[str]) -> tuple[Array, Letters]:
+    """The product of two operands, summed over the letters that both have and nothing else needs."""
+    shared = [letter for letter in xs if letter in ys]
+    batch = [letter for letter in shared if letter in needed]
+    summed = [letter for letter in shared if letter not in needed]
+    free_x, free_y = [a for a in xs if a not in shared], [a for a in ys if a not in shared]
+
+    def axes(term: Letters, letters: list[str]) -> tuple[int, ...]:
+        return tuple([term.index(letter) for letter in letters])
+
+    product = _dot(x, y, (axes(xs, summed), axes(ys, summed)), (axes(xs, batch), axes(ys, batch)))
+    return product, (*batch, *free_x, *free_y)
+
+
+def _cheapest(work: list[tuple[Array, Letters]], result: Letters, sizes: dict[str, Any]) -> tuple[int, int]:
+    """The pair whose product takes the fewest multiplications, less what it saves in size: greedy, as opt_einsum's."""
+
+    def size(letters: Any) -> Any:
+        return prod([n for n in (sizes[letter] for letter in letters) if not is_symbolic(n)])
+
+    best, chosen = None, (0, 1)
+    for i in range(len(work)):
+        for j in range(i + 1, len(work)):
+            xs, ys = set(work[i][1]), set(work[j][1])
+            rest = {*result, *[a for k, (_, t) in enumerate(work) if k not in (i, j) for a in t]}
+            cost = (size((xs | ys) & rest) - size(xs) - size(ys), size(xs | ys))
+            if best is None or cost < best:
+                best, chosen = cost, (i, j)
+    return chosen
+
+
+# Sequences
+
+
+def convolve(
+    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The convolution of two 1-d arrays: every overlap ("full"), as many as the longer has ("same"), or complete ones ("valid")."""
+    return _convolution(a, v, mode, True, preferred_element_type)
+
+
+def correlate(
+    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The correlation of two 1-d arrays: `convolve` with the second reversed."""
+    return _convolution(a, v, mode, False, preferred_element_type)
+
+
+def _convolution(a: Any, v: Any, mode: str, reverse: bool, preferred: DTypeLike) -> Array:
+    what = "convolve" if reverse else "correlate"
+    x, y = _operands(what, preferred, a, v)
+    if x.ndim != 1 or y.ndim != 1 or x.size == 0 or y.size == 0:
+        raise ValueError(f"{what} takes two 1-d arrays that are not empty, not {described(x, y)}{at_user()}")
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"{what}: mode must be 'full', 'same' or 'valid', not {mode!r}{at_user()}")
+    flipped = False
+    if x.shape[0] < y.shape[0]:
+        x, y, flipped = y, x, not reverse
+    n = y.shape[0]
+    if reverse:
+        y = bind(prims.flip, (y,), {"axes": (0,)})
+    low, high = {"full": (n - 1, n - 1), "valid": (0, 0), "same": (n // 2, n - n // 2 - 1)}[mode]
+    params = {
+        "strides": (1,), "low": (low,), "high": (high,), "lhs_dilation": (1,), "rhs_dilation": (1,),
+        "feature_groups": 1, "batch_groups": 1,
+    }  # fmt: skip
+    result = bind(prims.conv_general, (reshape(x, (1, 1, x.shape[0])), reshape(y, (1, 1, n))), params)
+    result = reshape(result, (result.shape[2],))
+    return bind(prims.flip, (result,), {"axes": (0,)}) if flipped else result
+
+
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
+    """The polynomial with coefficients p, the highest power first, at x."""
+    coefficients, at = promoted(operand(p, "polyval"), operand(x, "polyval"))
+    result = o.broadcast_to(o.scalar(0, at.dtype), at.shape)
+    for i in range(coefficients.shape[0]):
+        coefficient = reshape(slice_axis(coefficients, 0, i, i + 1), coefficients.shape[1:])
+        result = o.add(multiply(result, at), coefficient)
+    return result
+
+
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """The matrix whose columns are powers of x, the highest first (last, if `increasing`)."""
+    values = operand(x, "vander")
+    count = values.shape[0] if N is None else N
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    columns = [reshape(o.power(values, int(k)), (values.shape[0], 1)) for k in powers]
+    if not columns:
+        return o.broadcast_to(o.scalar(0, values.dtype), (values.shape[0], 0))
+    return concatenate_arrays(columns, 1)
+
+
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: float = 2 * np.pi) -> Array:
+    """Angles along an axis with jumps of more than half a period taken out by adding periods."""
+    from .elementwise import absolute, less, where
+    from .reductions import cumsum, diff
+
+    x = inexact(p, "unwrap")
+    place = axis_of(axis, x.ndim, "unwrap")
+    steps = diff(x, axis=place)
+    half = period / 2
+    inside = subtract(o.remainder(o.add(steps, half), period), half)
+    inside = where(o.bitwise_and(o.equal(inside, -half), o.greater(steps, 0)), half, inside)
+    correction = subtract(inside, steps)
+    correction = where(less(absolute(steps), half if discont is None else discont), 0, correction)
+    first = slice_axis(x, place, 0, 1)
+    rest = o.add(slice_axis(x, place, 1, x.shape[place]), cumsum(correction, place))
+    return concatenate_arrays([first, rest], place)

@@ -1,0 +1,282 @@
+"""Functions of functions, questions about arrays and types, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace.array import Array, is_scalar
+from ..trace.indexing import reshape
+from .common import cast, ArrayLike, DTypeLike, at_user, operand
+from .elementwise import bitwise_and, equal, isclose, isnan, where
+from .reductions import all as all_
+
+# Functions of functions
+
+
+def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None) -> Callable[..., Any]:
+    """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes, broadcast.
+
+    `excluded` are positions of arguments that are passed on as they are."""
+    from functools import wraps
+
+    from ..transforms.vmap import vmap
+
+    cores = None
+    if signature is not None:
+        inputs, arrow, _ = signature.replace(" ", "").partition("->")
+        if not arrow:
+            raise ValueError(f"vectorize: a signature has the form '(n),(n)->()', not {signature!r}{at_user()}")
+        cores = [len([d for d in part.strip("()").split(",") if d]) for part in inputs.split("),(")]
+
+    @wraps(pyfunc)
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        mapped = [i for i in range(len(args)) if i not in excluded]
+        if cores is not None and len(cores) != len(mapped):
+            raise ValueError(f"vectorize: the signature {signature!r} has {len(cores)} arguments, not {len(mapped)}{at_user()}")
+        arrays = [operand(args[i], "vectorize") for i in mapped]
+        counts = cores or [0] * len(arrays)
+        for a, count in zip(arrays, counts, strict=True):
+            if a.ndim < count:
+                raise ValueError(f"vectorize: an argument of shape {list(a.shape)} lacks axes of {signature!r}{at_user()}")
+        leads = [a.shape[: a.ndim - count] for a, count in zip(arrays, counts, strict=True)]
+        shape = o.broadcast_shapes(*leads) if leads else ()
+
+        def call(*lanes: Any) -> Any:
+            everything = list(args)
+            for i, lane in zip(mapped, lanes, strict=True):
+                everything[i] = lane
+            return pyfunc(*everything, **kwargs)
+
+        function: Callable[..., Any] = call
+        # The innermost map is over the last of the shared axes; an axis of size 1 that others have longer is not mapped.
+        plans = []
+        for axis in range(-1, -len(shape) - 1, -1):
+            along = [0 if len(lead) >= -axis and (lead[axis] is shape[axis] or lead[axis] == shape[axis]) else None for lead in leads]
+            plans.append(along)
+        squeezed = [
+            reshape(a, tuple([n for k, n in enumerate(lead) if plans[len(lead) - k - 1][j] == 0]) + a.shape[len(lead) :])
+            for j, (a, lead) in enumerate(zip(arrays, leads, strict=True))
+        ]
+        for along in plans:
+            function = vmap(function, in_axes=tuple(along))
+        return function(*squeezed)
+
+    return vectorized
+
+
+def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+    """For each element the function (or value) of the last condition that holds there; one more, or 0, where none does."""
+    array = operand(x, "piecewise")
+    if isinstance(condlist, (Array, np.ndarray)):
+        stacked = o.operand(condlist)
+        conditions = [stacked] if stacked.shape == array.shape else [stacked[i] for i in range(stacked.shape[0])]  # type: ignore[index]
+    else:
+        conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    functions = list(funclist)
+    if len(functions) == len(conditions):
+        functions.append(0)
+    if len(functions) != len(conditions) + 1:
+        raise ValueError(f"piecewise: {len(functions)} functions for {len(conditions)} conditions{at_user()}")
+
+    def value(f: Any) -> Array:
+        result = cast(f(array, *args, **kw) if callable(f) else f, array.dtype)
+        return o.broadcast_to(result, array.shape)
+
+    result = value(functions[-1])
+    for condition, function in zip(conditions, functions[:-1], strict=True):
+        result = where(condition, value(function), result)
+    return result
+
+
+# Questions about arrays
+
+
+def shape(a: ArrayLike) -> tuple[Any, ...]:
+    """The sizes of an array's axes."""
+    return operand(a, "shape").shape
+
+
+def ndim(a: ArrayLike) -> int:
+    """The number of an array's axes."""
+    return operand(a, "ndim").ndim
+
+
+def size(a: ArrayLike, axis: int | None = None) -> Any:
+    """The number of elements, or the size along an axis."""
+    x = operand(a, "size")
+    return x.size if axis is None else x.shape[axis]
+
+
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+    """Whether all elements are close, |a - b| <= atol + rtol * |b|, as a bool array."""
+    return all_(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+    """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool array."""
+    x, y = operand(a1, "array_equal"), operand(a2, "array_equal")
+    if x.shape != y.shape:
+        return o.scalar(False, dtypes.bool_)
+    same = equal(x, y)
+    return all_(o.bitwise_or(same, bitwise_and(isnan(x), isnan(y))) if equal_nan else same)
+
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether two arrays broadcast to one shape and are equal there, as a bool array."""
+    try:
+        return all_(equal(a1, a2))
+    except ValueError:
+        return o.scalar(False, dtypes.bool_)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number, or an array without axes."""
+    return isinstance(element, (bool, int, float, complex, np.generic)) or getattr(element, "ndim", None) == 0
+
+
+def iterable(y: Any) -> bool:
+    """Whether it can be iterated over."""
+    return getattr(y, "ndim", 1) != 0 and hasattr(y, "__iter__")
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether its dtype is complex."""
+    return isinstance(x, complex) or dtypes.kind(_dtype_of(x)) == "complex"
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether its dtype is not complex."""
+    return not iscomplexobj(x)
+
+
+def iscomplex(x: ArrayLike) -> Array:
+    """Whether each element has an imaginary part that is not 0."""
+    array = operand(x, "iscomplex")
+    return o.broadcast_to(o.scalar(False, dtypes.bool_), array.shape)
+
+
+def isreal(x: ArrayLike) -> Array:
+    """Whether each element has no imaginary part."""
+    return o.invert(iscomplex(x))
+
+
+# Types
+
+
+def _dtype_of(x: Any) -> dtypes.DType:
+    found = getattr(x, "dtype", None)
+    return dtypes.canonical(type(x) if is_scalar(x) else x if found is None or isinstance(x, type) else found)
+
+
+_ABSTRACT = (
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating, np.complexfloating,
+)  # fmt: skip
+_CLASS_OF_KIND: dict[str, Any] = {
+    "bool": np.bool_, "signed": np.signedinteger, "unsigned": np.unsignedinteger, "float": np.floating,
+    "complex": np.complexfloating,
+}  # fmt: skip
+
+
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
+    """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`, ..."""
+    abstract = any(arg1 is c for c in _ABSTRACT)
+    if any(arg2 is c for c in _ABSTRACT):
+        return issubclass(arg1 if abstract else _CLASS_OF_KIND[dtypes.kind(_dtype_of(arg1))], arg2)
+    return not abstract and _dtype_of(arg1) is dtypes.canonical(arg2)
+
+
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+    """Whether a dtype is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real floating",
+    "complex floating", "numeric", a dtype, or one of a tuple of those."""
+    target = dtypes.canonical(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(target, k) for k in kind)
+    kinds = {
+        "bool": ("bool",), "signed integer": ("signed",), "unsigned integer": ("unsigned",),
+        "integral": ("signed", "unsigned"), "real floating": ("float",), "complex floating": ("complex",),
+        "numeric": ("signed", "unsigned", "float", "complex"),
+    }  # fmt: skip
+    if isinstance(kind, str):
+        if kind in kinds:
+            return dtypes.kind(target) in kinds[kind]
+        if kind not in [d.name for d in dtypes.ALL]:
+            raise ValueError(f"isdtype: {kind!r} is neither a kind ({', '.join(kinds)}) nor a dtype{at_user()}")
+    return target is dtypes.canonical(kind)
+
+
+def result_type(*args: Any) -> dtypes.DType:
+    """The dtype that an operation on these arrays, numbers and dtypes gives; Python numbers are weak."""
+    if not args:
+        raise ValueError(f"result_type needs an argument{at_user()}")
+    found: dtypes.DType | None = None
+    found_weak = True
+    for x in args:
+        dtype = _dtype_of(x)
+        weak = bool(getattr(x, "weak_type", False)) or (is_scalar(x) and type(x) is not bool) or _is_number_type(x)
+        found, found_weak = (dtype, weak) if found is None else dtypes.promote_pair(found, found_weak, dtype, weak)
+    assert found is not None
+    return found
+
+
+def _is_number_type(x: Any) -> bool:
+    # By identity: NumPy's dtype int64 is equal to `int`.
+    return x is int or x is float or x is complex
+
+
+def promote_types(type1: DTypeLike, type2: DTypeLike) -> dtypes.DType:
+    """The dtype that an operation on arrays of two dtypes gives; `int`, `float` and `complex` are weak."""
+    weak = _is_number_type(type1), _is_number_type(type2)
+    return dtypes.promote_pair(dtypes.canonical(type1), weak[0], dtypes.canonical(type2), weak[1])[0]
+
+
+def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
+    """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are all."""
+    first, second = _dtype_of(from_), dtypes.canonical(to)
+    if casting == "unsafe" or first is second:
+        return True
+    if casting in ("no", "equiv"):
+        return False
+    order = ("bool", "unsigned", "signed", "float", "complex")
+    if casting == "same_kind" and order.index(dtypes.kind(first)) <= order.index(dtypes.kind(second)):
+        return True
+    if dtypes.bfloat16 in (first, second) or {first, second} & set(dtypes.NARROW_FLOATS):
+        if dtypes.kind(first) == "float":
+            a, b = ml_dtypes.finfo(first), ml_dtypes.finfo(second) if dtypes.is_float(second) else None
+            return b is not None and a.nmant <= b.nmant and float(a.max) <= float(b.max) or dtypes.kind(second) == "complex"
+        return first is dtypes.bool_ or (first.itemsize == 1 and second is dtypes.bfloat16)
+    return bool(np.can_cast(first, second, "safe"))
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a float dtype: max, min, tiny, eps, bits, nmant, ..."""
+    return ml_dtypes.finfo(_dtype_of(dtype))
+
+
+def iinfo(dtype: Any) -> Any:
+    """Limits of an integer dtype: max, min, bits."""
+    return ml_dtypes.iinfo(_dtype_of(dtype))
+
+
+# Files: NumPy's
+
+
+def save(file: Any, arr: ArrayLike) -> None:
+    """Write an array to a .npy file, as NumPy does."""
+    np.save(file, np.asarray(operand(arr, "save")))
+
+
+def savez(file: Any, *args: ArrayLike, **kwds: ArrayLike) -> None:
+    """Write arrays to a .npz file, as NumPy does."""
+    np.savez(file, *[np.asarray(a) for a in args], **{name: np.asarray(a) for name, a in kwds.items()})  # type: ignore[arg-type]
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """Read a .npy file as an array; an .npz file gives NumPy's mapping of its arrays."""
+    found = np.load(file, *args, **kwargs)
+    return o.operand(found) if isinstance(found, np.ndarray) else found

@@ -1,0 +1,94 @@
+"""The methods and operators of arrays that are functions of this namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..trace.array import Array, install
+from ..trace.at import At
+from ..trace.indexing import getitem
+from . import contraction, creation, elementwise, indexing, manipulation, reductions
+
+
+def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
+    """The elements in another shape, given as one tuple or as several sizes; one size may be -1."""
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape, order)
+
+
+def _transpose(self: Array, *axes: Any) -> Array:
+    """The axes in another order, given as one tuple or as several numbers, or in reverse."""
+    if not axes or axes[0] is None:
+        return manipulation.transpose(self)
+    return manipulation.transpose(self, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
+
+
+def _view(self: Array, dtype: Any = None) -> Array:
+    """The same bits read as another dtype of the same width."""
+    from ..trace import dtype as dtypes
+    from ..trace import prims
+    from ..trace.tracing import bind
+
+    return self if dtype is None else bind(prims.bitcast, (self,), {"dtype": dtypes.canonical(dtype)})
+
+
+def _round(self: Array, ndigits: int | None = None) -> Any:
+    if ndigits is None and self.ndim == 0:
+        return round(self.item())
+    return elementwise.round(self, ndigits or 0)
+
+
+_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
+_OFTEN = frozenset((Array, int, float))
+
+
+def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def apply(self: Array, other: Any) -> Any:
+        if type(other) in _OFTEN or isinstance(other, _OPERANDS):
+            return function(self, other)
+        return NotImplemented
+
+    return apply
+
+
+def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def apply(self: Array, other: Any) -> Any:
+        if type(other) in _OFTEN or isinstance(other, _OPERANDS):
+            return function(other, self)
+        return NotImplemented
+
+    return apply
+
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply, "truediv": elementwise.divide,
+    "floordiv": elementwise.floor_divide, "mod": elementwise.remainder, "divmod": elementwise.divmod,
+    "pow": elementwise.power, "matmul": contraction.matmul, "and": elementwise.bitwise_and, "or": elementwise.bitwise_or,
+    "xor": elementwise.bitwise_xor, "lshift": elementwise.left_shift, "rshift": elementwise.right_shift,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[..., Any]] = {
+    "eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elementwise.less, "le": elementwise.less_equal,
+    "gt": elementwise.greater, "ge": elementwise.greater_equal,
+}  # fmt: skip
+
+install(
+    {
+        "__getitem__": getitem, "__round__": _round, "at": property(At), "view": _view,
+        "T": property(manipulation.transpose), "mT": property(manipulation.matrix_transpose),
+        "real": property(elementwise.real), "imag": property(elementwise.imag),
+        "reshape": _reshape, "transpose": _transpose, "ravel": manipulation.ravel, "flatten": manipulation.ravel,
+        "swapaxes": manipulation.swapaxes, "squeeze": manipulation.squeeze, "diagonal": manipulation.diagonal,
+        "repeat": manipulation.repeat, "trace": manipulation.trace, "copy": creation.copy, "astype": creation.astype,
+        "sum": reductions.sum, "mean": reductions.mean, "prod": reductions.prod, "max": reductions.max,
+        "min": reductions.min, "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
+        "argmin": reductions.argmin, "std": reductions.std, "var": reductions.var, "ptp": reductions.ptp,
+        "cumsum": reductions.cumsum, "cumprod": reductions.cumprod, "clip": elementwise.clip, "round": elementwise.round,
+        "conj": elementwise.conjugate, "conjugate": elementwise.conjugate, "dot": contraction.dot,
+        "take": indexing.take, "sort": indexing.sort, "argsort": indexing.argsort, "nonzero": indexing.nonzero,
+        "searchsorted": indexing.searchsorted, "choose": indexing.choose,
+    }
+    | {f"__{name}__": _operator(function) for name, function in {**_BINARY, **_COMPARISONS}.items()}
+    | {f"__r{name}__": _swapped(function) for name, function in _BINARY.items()}
+)  # fmt: skip
