@@ -1,4 +1,5 @@
-"""tinyfn.nn against formulas in float64, its derivatives against differences, and what it does at extreme values."""
+"""tinyfn.nn against formulas in float64, its derivatives against differences, and what it does at extreme
+values."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ def reference_elu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
 
 
 # name: function, reference, limits at -inf and inf, derivatives there, points without a derivative
-ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[float, float], tuple[float, float], tuple[float, ...]]] = {
+ACTIVATIONS: dict[
+    str,
+    tuple[
+        Callable[..., Any], Callable[..., Any], tuple[float, float], tuple[float, float], tuple[float, ...]
+    ],
+] = {
     "relu": (nn.relu, lambda x: np.maximum(x, 0), (0, math.inf), (0, 1), (0,)),
     "relu6": (nn.relu6, lambda x: np.clip(x, 0, 6), (0, 6), (0, 0), (0, 6)),
     "sigmoid": (nn.sigmoid, reference_sigmoid, (0, 1), (0, 0), ()),
@@ -43,29 +49,45 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[float
     "gelu": (
         nn.gelu,
         lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-        (0, math.inf), (0, 1), (),
+        (0, math.inf),
+        (0, 1),
+        (),
     ),
     "gelu exact": (
-        lambda x: nn.gelu(x, approximate=False), lambda x: 0.5 * x * erfc(-x / math.sqrt(2)), (0, math.inf), (0, 1), (),
+        lambda x: nn.gelu(x, approximate=False),
+        lambda x: 0.5 * x * erfc(-x / math.sqrt(2)),
+        (0, math.inf),
+        (0, 1),
+        (),
     ),
     "elu": (nn.elu, reference_elu, (-1, math.inf), (0, 1), (0,)),
     "elu 0.5": (lambda x: nn.elu(x, 0.5), lambda x: reference_elu(x, 0.5), (-0.5, math.inf), (0, 1), (0,)),
     "celu": (
         lambda x: nn.celu(x, 2.0),
         lambda x: np.maximum(x, 0) + 2 * np.expm1(np.minimum(x, 0) / 2),
-        (-2, math.inf), (0, 1), (0,),
+        (-2, math.inf),
+        (0, 1),
+        (0,),
     ),
     "selu": (
         nn.selu,
         lambda x: 1.0507009873554805 * reference_elu(x, 1.6732632423543772),
-        (-1.7580993408473766, math.inf), (0, 1.0507009873554805), (0,),
+        (-1.7580993408473766, math.inf),
+        (0, 1.0507009873554805),
+        (0,),
     ),
-    "leaky_relu": (nn.leaky_relu, lambda x: np.where(x >= 0, x, 0.01 * x), (-math.inf, math.inf), (0.01, 1), (0,)),
+    "leaky_relu": (
+        nn.leaky_relu,
+        lambda x: np.where(x >= 0, x, 0.01 * x),
+        (-math.inf, math.inf),
+        (0.01, 1),
+        (0,),
+    ),
     "hard_tanh": (nn.hard_tanh, lambda x: np.clip(x, -1, 1), (-1, 1), (0, 0), (-1, 1)),
     "hard_sigmoid": (nn.hard_sigmoid, lambda x: np.clip(x + 3, 0, 6) / 6, (0, 1), (0, 0), (-3, 3)),
     "hard_silu": (nn.hard_silu, lambda x: x * np.clip(x + 3, 0, 6) / 6, (0, math.inf), (0, 1), (-3, 3)),
     "squareplus": (nn.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2, (0, math.inf), (0, 1), ()),
-}  # fmt: skip
+}
 
 GRID = np.concatenate([np.linspace(-9, 9, 73), np.array([0.3, -1e-3, 1e-5, 20.0, -20.0])])
 
@@ -79,18 +101,21 @@ def differences(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndar
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activation(name: str) -> None:
     function, reference, *_, kinks = ACTIVATIONS[name]
-    expected = reference(GRID)
     for dtype, tolerance in (("float64", 1e-13), ("float32", 2e-6), ("float16", 4e-3), ("bfloat16", 3e-2)):
         x = GRID.astype(np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else dtype)
         found = function(x)
         assert found.dtype.name == dtype and not found.weak_type
         rounded = reference(x.astype(np.float64))
-        np.testing.assert_allclose(np.asarray(found).astype(np.float64), rounded, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            np.asarray(found).astype(np.float64), rounded, rtol=tolerance, atol=tolerance
+        )
         assert jit(function)(x).tolist() == found.tolist()
     smooth = np.array([x for x in GRID if all(abs(x - kink) > 0.01 for kink in kinks)])
     slope = vmap(grad(function))(smooth)
     np.testing.assert_allclose(slope, differences(reference, smooth), rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(jvp(function, (smooth,), (np.ones_like(smooth),))[1], slope, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        jvp(function, (smooth,), (np.ones_like(smooth),))[1], slope, rtol=1e-12, atol=1e-14
+    )
     if not kinks:
         slope2 = vmap(grad(grad(function)))(smooth)
         first = lambda at: np.asarray(vmap(grad(function))(at))
@@ -98,9 +123,13 @@ def test_activation(name: str) -> None:
     # The tail keeps its digits where the value is small.
     if name in ("softplus", "silu", "gelu exact", "squareplus", "sigmoid", "mish"):
         tail = np.array([-8.0, -6.0, -4.0], np.float32)
-        exact = {"squareplus": 2 / (np.sqrt(tail.astype(np.float64) ** 2 + 4) - tail)}.get(name, reference(tail.astype(np.float64)))
+        exact = {"squareplus": 2 / (np.sqrt(tail.astype(np.float64) ** 2 + 4) - tail)}.get(
+            name, reference(tail.astype(np.float64))
+        )
         np.testing.assert_allclose(function(tail), exact, rtol=5e-6)
-    np.testing.assert_allclose(function(np.arange(-2, 3)), reference(np.arange(-2.0, 3)), rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        function(np.arange(-2, 3)), reference(np.arange(-2.0, 3)), rtol=2e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -116,8 +145,12 @@ def test_activation_at_extreme_values(name: str, dtype: str) -> None:
     slope = np.asarray(vmap(grad(function))(x[:2])).astype(np.float64)
     np.testing.assert_allclose(slope, slopes, rtol=tolerance, atol=tolerance)
     greatest = float(ml_dtypes.finfo(kind).max) / 1.1  # selu multiplies by 1.05
-    magnitudes = np.array([greatest, greatest / 2, greatest**0.75, greatest**0.5, greatest**0.3, 89.0, 50.0, 15.0])
-    large = np.concatenate([magnitudes, -magnitudes, [0.0, -0.0, float(ml_dtypes.finfo(kind).tiny)]]).astype(kind)
+    magnitudes = np.array(
+        [greatest, greatest / 2, greatest**0.75, greatest**0.5, greatest**0.3, 89.0, 50.0, 15.0]
+    )
+    large = np.concatenate([magnitudes, -magnitudes, [0.0, -0.0, float(ml_dtypes.finfo(kind).tiny)]]).astype(
+        kind
+    )
     assert np.isfinite(np.asarray(function(large)).astype(np.float64)).all()
     slope = np.asarray(vmap(grad(function))(large)).astype(np.float64)
     assert np.isfinite(slope).all()
@@ -131,10 +164,18 @@ def test_activation_at_extreme_values(name: str, dtype: str) -> None:
 
 def test_derivatives_at_kinks() -> None:
     for function, x, expected in (
-        (nn.relu, 0.0, 0.0), (nn.relu6, 0.0, 0.0), (nn.relu6, 6.0, 0.0), (nn.elu, 0.0, 1.0), (nn.celu, 0.0, 1.0),
-        (nn.leaky_relu, 0.0, 1.0), (nn.hard_tanh, 1.0, 1.0), (nn.hard_tanh, -1.0, 1.0), (nn.softplus, 0.0, 0.5),
-        (nn.soft_sign, 0.0, 1.0), (nn.squareplus, 0.0, 0.5),
-    ):  # fmt: skip
+        (nn.relu, 0.0, 0.0),
+        (nn.relu6, 0.0, 0.0),
+        (nn.relu6, 6.0, 0.0),
+        (nn.elu, 0.0, 1.0),
+        (nn.celu, 0.0, 1.0),
+        (nn.leaky_relu, 0.0, 1.0),
+        (nn.hard_tanh, 1.0, 1.0),
+        (nn.hard_tanh, -1.0, 1.0),
+        (nn.softplus, 0.0, 0.5),
+        (nn.soft_sign, 0.0, 1.0),
+        (nn.squareplus, 0.0, 0.5),
+    ):
         assert float(grad(function)(np.float32(x))) == expected, function
     assert np.asarray(nn.relu(np.float32(-0.0))).tobytes() == np.float32(0).tobytes()
 
@@ -142,7 +183,11 @@ def test_derivatives_at_kinks() -> None:
 def test_integers_and_python_numbers() -> None:
     for function in (nn.relu, nn.relu6, nn.hard_tanh):
         assert function(np.arange(-2, 9, dtype=np.int8)).dtype == np.int8
-    assert nn.relu(np.array([-3, 4])).tolist() == [0, 4] and nn.relu6(np.array([-3, 4, 9])).tolist() == [0, 4, 6]
+    assert nn.relu(np.array([-3, 4])).tolist() == [0, 4] and nn.relu6(np.array([-3, 4, 9])).tolist() == [
+        0,
+        4,
+        6,
+    ]
     assert nn.gelu(3).dtype == np.float32 and nn.gelu(3).weak_type
     assert nn.identity(np.arange(2)).tolist() == [0, 1]
     assert nn.swish is nn.silu and nn.hard_swish is nn.hard_silu
@@ -176,7 +221,9 @@ def test_one_hot() -> None:
     np.testing.assert_array_equal(nn.one_hot(np.int8(100), 300), np.eye(300)[100])
     np.testing.assert_array_equal(jit(lambda i: nn.one_hot(i, 4))(2), np.eye(4)[2])
     np.testing.assert_array_equal(vmap(lambda i: nn.one_hot(i, 4))(np.arange(4)), np.eye(4))
-    assert nn.one_hot(np.zeros((0, 2), np.int32), 3).shape == (0, 2, 3) and nn.one_hot(np.arange(2), 0).shape == (2, 0)
+    assert nn.one_hot(np.zeros((0, 2), np.int32), 3).shape == (0, 2, 3) and nn.one_hot(
+        np.arange(2), 0
+    ).shape == (2, 0)
     with pytest.raises(TypeError, match="integers"):
         nn.one_hot(np.ones(2), 3)
 
@@ -220,18 +267,25 @@ def test_softmax_family(axis: Any, mask: Any) -> None:
     # The gradient of a weighted sum, where the weights don't meet -infinity.
     weights = np.where(full, np.random.default_rng(5).normal(size=X.shape), 0)
     for function in (nn.softmax, nn.log_softmax):
+
         def loss(x: Any) -> Any:
             values = function(x, axis, where=mask)  # noqa: B023
-            return lax.reduce_sum(lax.mul(lax.select(full, values, lax.full_like(values, 0)), weights), (0, 1, 2))  # noqa: B023
+            return lax.reduce_sum(
+                lax.mul(lax.select(full, values, lax.full_like(values, 0)), weights), (0, 1, 2)
+            )
 
         check_gradient(loss, X)
-    check_gradient(lambda x: lax.reduce_sum(nn.softmax(nn.logsumexp(x, axis, keepdims=True), None), (0, 1, 2)), X)
+    check_gradient(
+        lambda x: lax.reduce_sum(nn.softmax(nn.logsumexp(x, axis, keepdims=True), None), (0, 1, 2)), X
+    )
     finite = np.isfinite(log_total)
     check_gradient(
         lambda x: lax.reduce_sum(
-            lax.select(finite, nn.logsumexp(x, axis, keepdims=True, where=mask), np.zeros(finite.shape)), (0, 1, 2)
-        ), X,
-    )  # fmt: skip
+            lax.select(finite, nn.logsumexp(x, axis, keepdims=True, where=mask), np.zeros(finite.shape)),
+            (0, 1, 2),
+        ),
+        X,
+    )
 
 
 def check_gradient(loss: Callable[[Any], Any], x: np.ndarray) -> None:
@@ -242,8 +296,10 @@ def check_gradient(loss: Callable[[Any], Any], x: np.ndarray) -> None:
     for _ in range(3):
         direction = generator.normal(size=x.shape)
         h = 1e-4
-        slope = (8 * (float(loss(x + h * direction)) - float(loss(x - h * direction)))
-                 - (float(loss(x + 2 * h * direction)) - float(loss(x - 2 * h * direction)))) / (12 * h)  # fmt: skip
+        slope = (
+            8 * (float(loss(x + h * direction)) - float(loss(x - h * direction)))
+            - (float(loss(x + 2 * h * direction)) - float(loss(x - 2 * h * direction)))
+        ) / (12 * h)
         np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-7, atol=1e-8)
 
 
@@ -254,7 +310,9 @@ def test_logsumexp_with_weights() -> None:
     np.testing.assert_allclose(value, np.log(np.abs(total)), rtol=1e-12)
     np.testing.assert_array_equal(sign, np.sign(total))
     assert np.isnan(np.asarray(nn.logsumexp(X, (0, 2), b=b))).tolist() == (total < 0).tolist()
-    np.testing.assert_allclose(nn.logsumexp(X, 1, b=2), reference_logsumexp(X, 1).squeeze(1) + math.log(2), rtol=1e-12)
+    np.testing.assert_allclose(
+        nn.logsumexp(X, 1, b=2), reference_logsumexp(X, 1).squeeze(1) + math.log(2), rtol=1e-12
+    )
     np.testing.assert_allclose(nn.logsumexp(np.array([1.0, np.inf]), b=np.array([1.0, 0.0])), 1.0)
     check_gradient(lambda x: lax.reduce_sum(nn.logsumexp(x, 2, b=b, return_sign=True)[0], (0, 1)), X)
     check_gradient(lambda w: lax.reduce_sum(nn.logsumexp(X, 2, b=w, return_sign=True)[0], (0, 1)), b)
@@ -265,14 +323,19 @@ def test_softmax_family_at_extreme_values(dtype: str) -> None:
     kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
     inf, big = math.inf, float(ml_dtypes.finfo(kind).max)
     for row, soft in (
-        ([1.0, -inf, 1.0], [0.5, 0, 0.5]), ([big, 0.0, -big], [1, 0, 0]), ([big, big, -inf], [0.5, 0.5, 0]),
-        ([-big, -big, -inf], [0.5, 0.5, 0]), ([-inf, -inf, 3.0], [0, 0, 1]),
-    ):  # fmt: skip
+        ([1.0, -inf, 1.0], [0.5, 0, 0.5]),
+        ([big, 0.0, -big], [1, 0, 0]),
+        ([big, big, -inf], [0.5, 0.5, 0]),
+        ([-big, -big, -inf], [0.5, 0.5, 0]),
+        ([-inf, -inf, 3.0], [0, 0, 1]),
+    ):
         x = np.array(row).astype(kind)
         np.testing.assert_array_equal(np.asarray(nn.softmax(x)).astype(np.float64), soft)
         total = float(np.asarray(nn.logsumexp(x)).astype(np.float64))
         count = 1 / max(soft)
-        np.testing.assert_allclose(total, float(x.astype(np.float64).max()) + math.log(count), rtol=float(ml_dtypes.finfo(kind).eps))
+        np.testing.assert_allclose(
+            total, float(x.astype(np.float64).max()) + math.log(count), rtol=float(ml_dtypes.finfo(kind).eps)
+        )
         for function in (nn.softmax, nn.logsumexp, nn.log_softmax):
             slope = grad(lambda v: lax.reduce_sum(_first(function(v)), (0,)))(x)  # noqa: B023
             assert np.isfinite(np.asarray(slope).astype(np.float64)).all()
@@ -320,7 +383,9 @@ def test_standardize() -> None:
     for i in np.ndindex(3, 4):
         kept = X[i][MASK[i]]
         np.testing.assert_allclose(found[i], (X[i] - kept.mean()) / np.sqrt(kept.var() + 1e-5), rtol=1e-12)
-    np.testing.assert_allclose(nn.standardize(X, mean=1.0, variance=4.0, epsilon=0.0), (X - 1) / 2, rtol=1e-14)
+    np.testing.assert_allclose(
+        nn.standardize(X, mean=1.0, variance=4.0, epsilon=0.0), (X - 1) / 2, rtol=1e-14
+    )
     large = np.full((4, 1000), 100, np.float16)
     large[:, ::2] = 200
     np.testing.assert_allclose(np.abs(np.asarray(nn.standardize(large), np.float64)), 1, rtol=1e-3)
@@ -331,10 +396,14 @@ def test_standardize() -> None:
 # Attention
 
 
-def reference_attention(q: Any, k: Any, v: Any, bias: Any = 0.0, mask: Any = True, scale: float | None = None) -> np.ndarray:
+def reference_attention(
+    q: Any, k: Any, v: Any, bias: Any = 0.0, mask: Any = True, scale: float | None = None
+) -> np.ndarray:
     heads = q.shape[2] // k.shape[2]
     k, v = np.repeat(k, heads, axis=2), np.repeat(v, heads, axis=2)
-    logits = np.einsum("btnh,bsnh->bnts", q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale) + bias
+    logits = (
+        np.einsum("btnh,bsnh->bnts", q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale) + bias
+    )
     mask = np.broadcast_to(mask, logits.shape)
     powers = np.where(mask, np.exp(logits - logits.max(-1, keepdims=True)), 0)
     total = powers.sum(-1, keepdims=True)
@@ -344,7 +413,11 @@ def reference_attention(q: Any, k: Any, v: Any, bias: Any = 0.0, mask: Any = Tru
 
 def test_attention() -> None:
     generator = np.random.default_rng(1)
-    q, k, v = generator.normal(size=(2, 5, 4, 3)), generator.normal(size=(2, 6, 2, 3)), generator.normal(size=(2, 6, 2, 3))
+    q, k, v = (
+        generator.normal(size=(2, 5, 4, 3)),
+        generator.normal(size=(2, 6, 2, 3)),
+        generator.normal(size=(2, 6, 2, 3)),
+    )
     bias, mask = generator.normal(size=(2, 1, 5, 6)), generator.random((1, 4, 5, 6)) > 0.2
     t, s = np.arange(5)[:, None], np.arange(6)
     causal = s <= t
@@ -360,7 +433,9 @@ def test_attention() -> None:
     check(attention(q, k, v, mask=mask, is_causal=True), reference_attention(q, k, v, 0, causal & mask))
     window = (s >= t - 1) & (s <= t + 2)
     check(attention(q, k, v, local_window_size=(1, 2)), reference_attention(q, k, v, 0, window))
-    check(attention(q, k, v, local_window_size=1), reference_attention(q, k, v, 0, (s >= t - 1) & (s <= t + 1)))
+    check(
+        attention(q, k, v, local_window_size=1), reference_attention(q, k, v, 0, (s >= t - 1) & (s <= t + 1))
+    )
     lengths = np.array([3, 5]), np.array([2, 6])
     inside = (t < lengths[0][:, None, None]) & (s < lengths[1][:, None, None])
     found = attention(q, k, v, query_seq_lengths=lengths[0], key_value_seq_lengths=lengths[1])
@@ -371,7 +446,9 @@ def test_attention() -> None:
     check(jit(attention)(q, k, v, bias, mask), reference_attention(q, k, v, bias, mask))
     # A position that sees nothing gives 0, and no NaN to anything.
     check(attention(q, k, v, mask=np.zeros((1, 1, 5, 6), bool)), np.zeros_like(q))
-    nothing = grad(lambda x: lax.reduce_sum(attention(x, k, v, mask=np.zeros((1, 1, 5, 6), bool)), (0, 1, 2, 3)))(q)
+    nothing = grad(
+        lambda x: lax.reduce_sum(attention(x, k, v, mask=np.zeros((1, 1, 5, 6), bool)), (0, 1, 2, 3))
+    )(q)
     assert not np.asarray(nothing).any()
     weights = generator.normal(size=q.shape)
 
@@ -386,7 +463,9 @@ def test_attention() -> None:
         found = attention(*narrow, is_causal=True)
         assert found.dtype == narrow[0].dtype
         expected = reference_attention(*[a.astype(np.float64) for a in narrow], 0, causal)
-        np.testing.assert_allclose(np.asarray(found).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            np.asarray(found).astype(np.float64), expected, rtol=tolerance, atol=tolerance
+        )
 
 
 def test_attention_errors() -> None:
@@ -411,10 +490,13 @@ def test_initializers() -> None:
     key, shape = random.key(3), (3, 60, 40)
     inputs, outputs = 180, 120
     for name, variance, bound in (
-        ("glorot_uniform", 2 / (inputs + outputs), math.sqrt(3)), ("glorot_normal", 2 / (inputs + outputs), 2 / 0.8796),
-        ("lecun_uniform", 1 / inputs, math.sqrt(3)), ("lecun_normal", 1 / inputs, 2 / 0.8796),
-        ("he_uniform", 2 / inputs, math.sqrt(3)), ("he_normal", 2 / inputs, 2 / 0.8796),
-    ):  # fmt: skip
+        ("glorot_uniform", 2 / (inputs + outputs), math.sqrt(3)),
+        ("glorot_normal", 2 / (inputs + outputs), 2 / 0.8796),
+        ("lecun_uniform", 1 / inputs, math.sqrt(3)),
+        ("lecun_normal", 1 / inputs, 2 / 0.8796),
+        ("he_uniform", 2 / inputs, math.sqrt(3)),
+        ("he_normal", 2 / inputs, 2 / 0.8796),
+    ):
         values = getattr(initializers, name)()(key, shape)
         assert values.dtype == np.float32 and values.shape == shape
         array = np.asarray(values, np.float64)
@@ -423,24 +505,35 @@ def test_initializers() -> None:
         assert np.abs(array).max() <= bound * math.sqrt(variance) * 1.0001
         assert getattr(initializers, name)(dtype="bfloat16")(key, shape).dtype.name == "bfloat16"
         assert getattr(initializers, name)()(key, shape, "float16").dtype == np.float16
-    values = np.asarray(initializers.variance_scaling(1.5, "fan_out", "normal", in_axis=0, out_axis=(1, 2))(key, shape))
+    values = np.asarray(
+        initializers.variance_scaling(1.5, "fan_out", "normal", in_axis=0, out_axis=(1, 2))(key, shape)
+    )
     assert values.var() == pytest.approx(1.5 / 2400, rel=0.05)
-    values = np.asarray(initializers.variance_scaling(1.0, "fan_geo_avg", "uniform", batch_axis=0)(key, shape))
+    values = np.asarray(
+        initializers.variance_scaling(1.0, "fan_geo_avg", "uniform", batch_axis=0)(key, shape)
+    )
     assert values.var() == pytest.approx(1 / math.sqrt(2400), rel=0.05)
     assert np.asarray(initializers.normal(0.5)(key, shape)).std() == pytest.approx(0.5, rel=0.05)
     cut = np.asarray(initializers.truncated_normal(0.5, lower=-1.0, upper=3.0)(key, shape))
     assert cut.min() >= -0.5 and cut.max() <= 1.5
     spread = np.asarray(initializers.uniform(2.0)(key, shape))
     assert spread.min() >= 0 and 1.9 < spread.max() < 2
-    assert not np.asarray(initializers.zeros(key, (2, 3))).any() and np.asarray(initializers.ones(key, (2, 3))).all()
+    assert (
+        not np.asarray(initializers.zeros(key, (2, 3))).any()
+        and np.asarray(initializers.ones(key, (2, 3))).all()
+    )
     assert initializers.constant(np.array([1, 2]))(key, (3, 2)).tolist() == [[1.0, 2.0]] * 3
     assert initializers.constant(7, "int8")(key, (2,)).dtype == np.int8
     assert initializers.he_normal()(key, (0, 3)).shape == (0, 3)
     assert initializers.kaiming_normal is initializers.he_normal
-    np.testing.assert_array_equal(jit(lambda k: initializers.lecun_normal()(k, (3, 4)))(key), initializers.lecun_normal()(key, (3, 4)))
+    np.testing.assert_array_equal(
+        jit(lambda k: initializers.lecun_normal()(k, (3, 4)))(key), initializers.lecun_normal()(key, (3, 4))
+    )
     with pytest.raises(ValueError, match="in_axis"):
         initializers.he_normal()(key, (3,))
-    assert initializers.variance_scaling(1.0, "fan_in", "normal", in_axis=0, out_axis=())(key, (3,)).shape == (3,)
+    assert initializers.variance_scaling(1.0, "fan_in", "normal", in_axis=0, out_axis=())(
+        key, (3,)
+    ).shape == (3,)
     with pytest.raises(ValueError, match="mode"):
         initializers.variance_scaling(1.0, "fan", "normal")
     with pytest.raises(ValueError, match="distribution"):
@@ -461,5 +554,3 @@ def test_initializers_have_jax_s_numbers() -> None:
     for name, expected in JAX_NUMBERS.items():
         found = np.asarray(getattr(initializers, name)()(random.PRNGKey(3), (2, 3)))[1]
         np.testing.assert_allclose(found, expected, rtol=3e-6)
-
-

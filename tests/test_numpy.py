@@ -20,12 +20,16 @@ TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-1
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def numbers(dtype: str, shape: tuple[int, ...], low: float = -3.0, high: float = 3.0, seed: int = 0) -> np.ndarray:
+def numbers(
+    dtype: str, shape: tuple[int, ...], low: float = -3.0, high: float = 3.0, seed: int = 0
+) -> np.ndarray:
     generator = np.random.default_rng(zlib.crc32(repr((dtype, shape, seed)).encode()))
     if dtype == "bool":
         return generator.integers(0, 2, shape).astype(bool)
     if dtype in FLOATS:
-        return np.asarray(generator.uniform(low, high, shape)).astype(tnp.dtype(dtype) if dtype != "bfloat16" else ml_dtypes.bfloat16)
+        return np.asarray(generator.uniform(low, high, shape)).astype(
+            tnp.dtype(dtype) if dtype != "bfloat16" else ml_dtypes.bfloat16
+        )
     low, high = (0 if dtype.startswith("u") else int(np.floor(low))), max(int(high), 1)
     return generator.integers(low, high + 1, shape).astype(dtype)
 
@@ -44,7 +48,9 @@ def leaves(x: Any) -> list[Any]:
     return [leaf for part in x for leaf in leaves(part)] if isinstance(x, (tuple, list)) else [x]
 
 
-def agree(function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 2e-5, under_jit: bool = True) -> None:
+def agree(
+    function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 2e-5, under_jit: bool = True
+) -> None:
     """The function of a namespace and arrays gives the same in both namespaces, and in ours under jit too."""
     with np.errstate(all="ignore"):
         expected = leaves(function(np, *arrays))
@@ -63,7 +69,10 @@ def agree(function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 
 def check_gradient(function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 1e-5) -> None:
     """The gradient of a weighted sum of the function's results, in float64, by central differences."""
     arrays = tuple(a.astype(np.float64) for a in arrays)
-    weights = [np.random.default_rng(1).normal(size=np.shape(r)) for r in leaves(function(tnp, *map(tnp.asarray, arrays)))]
+    weights = [
+        np.random.default_rng(1).normal(size=np.shape(r))
+        for r in leaves(function(tnp, *map(tnp.asarray, arrays)))
+    ]
 
     def loss(*xs: Any) -> Any:
         parts = leaves(function(tnp, *xs))
@@ -82,7 +91,9 @@ def check_gradient(function: Callable[..., Any], *arrays: np.ndarray, tolerance:
             for sign in (1, -1):
                 moved = a.copy()
                 moved[index] += sign * step
-                values.append(float(loss(*[tnp.asarray(moved if j == i else b) for j, b in enumerate(arrays)])))
+                values.append(
+                    float(loss(*[tnp.asarray(moved if j == i else b) for j, b in enumerate(arrays)]))
+                )
             expected[index] = (values[0] - values[1]) / (2 * step)
         close(gradients[i], expected, tolerance)
 
@@ -96,8 +107,34 @@ UNARY = {
     "log1p": (-0.5, 3), "sqrt": (0.1, 3), "cbrt": (0.1, 3), "deg2rad": (-3, 3), "rad2deg": (-1, 1), "sinc": (-3, 3),
     "reciprocal": (0.3, 3), "fabs": (-3, 3), "radians": (-3, 3), "degrees": (-1, 1), "rint": (-3, 3), "float_power": (0.3, 3),
 }  # fmt: skip
-SAME_DTYPE = ("negative", "positive", "absolute", "abs", "sign", "square", "floor", "ceil", "trunc", "fix", "real", "imag", "conj", "conjugate", "nan_to_num")
-PREDICATES = ("isnan", "isinf", "isfinite", "signbit", "logical_not", "iscomplex", "isreal", "isposinf", "isneginf")
+SAME_DTYPE = (
+    "negative",
+    "positive",
+    "absolute",
+    "abs",
+    "sign",
+    "square",
+    "floor",
+    "ceil",
+    "trunc",
+    "fix",
+    "real",
+    "imag",
+    "conj",
+    "conjugate",
+    "nan_to_num",
+)
+PREDICATES = (
+    "isnan",
+    "isinf",
+    "isfinite",
+    "signbit",
+    "logical_not",
+    "iscomplex",
+    "isreal",
+    "isposinf",
+    "isneginf",
+)
 
 
 def reference(name: str) -> Callable[..., Any]:
@@ -122,16 +159,24 @@ def test_functions_of_floats(name: str) -> None:
         x = numbers("float32", shape, low, high)
         close(function(tnp.asarray(x)), expected(x.astype(np.float64)))
     if name != "reciprocal":
-        x = numbers("int32", (4,), max(low, 1), max(high, 1)) if name not in ("arcsin", "arccos", "arctanh") else np.zeros(3, np.int32)
+        x = (
+            numbers("int32", (4,), max(low, 1), max(high, 1))
+            if name not in ("arcsin", "arccos", "arctanh")
+            else np.zeros(3, np.int32)
+        )
         assert function(tnp.asarray(x)).dtype == np.float32
         close(function(tnp.asarray(x)), expected(x.astype(np.float64)))
     assert function(tnp.asarray(True)).dtype == np.float32
     assert function(float(low + high) / 2).weak_type
     with np.errstate(all="ignore"):
         special = np.array([np.nan, np.inf, -np.inf, 0.0, -1e30], np.float32)
-        close(function(tnp.asarray(special)), expected(special) if name != "float_power" else special * special)
+        close(
+            function(tnp.asarray(special)), expected(special) if name != "float_power" else special * special
+        )
     if name not in ("fabs", "rint"):
-        check_gradient(lambda m, x: (ours if m is tnp else reference)(name)(x), numbers("float64", (3,), low, high))
+        check_gradient(
+            lambda m, x: (ours if m is tnp else reference)(name)(x), numbers("float64", (3,), low, high)
+        )
     with pytest.raises(TypeError, match="list"):
         function([1.0])
 
@@ -145,7 +190,11 @@ def test_functions_that_keep_the_dtype(name: str) -> None:
             result = function(tnp.asarray(x))
             assert result.dtype == x.dtype
             if dtype != "bfloat16" or name != "nan_to_num":
-                close(result, expected(x.astype(np.float32) if dtype == "bfloat16" else x), TOLERANCE.get(dtype, 0))
+                close(
+                    result,
+                    expected(x.astype(np.float32) if dtype == "bfloat16" else x),
+                    TOLERANCE.get(dtype, 0),
+                )
             close(jit(function)(tnp.asarray(x)), result)
 
 
@@ -184,7 +233,9 @@ def test_binary_functions(name: str) -> None:
             agree(lambda m, x, y: getattr(m, name)(x, y), x, y, tolerance=4 * TOLERANCE.get(dtype, 1e-6))
         result = getattr(tnp, name)(tnp.asarray(x), tnp.asarray(y))
         assert result.dtype == (bool if getattr(np, name)(x, y).dtype == bool else dtype)
-    if BINARY[name] in ("f", "if", "bif") and not name.startswith(("log", "floor", "eq", "not", "less", "gr", "next", "heavi")):
+    if BINARY[name] in ("f", "if", "bif") and not name.startswith(
+        ("log", "floor", "eq", "not", "less", "gr", "next", "heavi")
+    ):
         x, y = numbers("float64", (3,), 0.5, 3), numbers("float64", (2, 1), 0.5, 3, seed=1)
         check_gradient(lambda m, x, y: getattr(m, name)(x, y), x, y)
     if "f" in BINARY[name] and name not in ("nextafter", "gcd"):
@@ -283,10 +334,19 @@ def test_questions_about_types() -> None:
     assert tnp.issubdtype(tnp.int64, tnp.int64) and not tnp.issubdtype(tnp.int64, tnp.int32)
     assert tnp.isdtype(tnp.bfloat16, "real floating") and tnp.isdtype("int8", ("bool", "integral"))
     assert float(tnp.finfo(tnp.bfloat16).eps) == 0.0078125 and tnp.iinfo("int16").max == 32767
-    assert tnp.can_cast("int8", "int16") and not tnp.can_cast("float64", "float32") and tnp.can_cast("bfloat16", "float32")
+    assert (
+        tnp.can_cast("int8", "int16")
+        and not tnp.can_cast("float64", "float32")
+        and tnp.can_cast("bfloat16", "float32")
+    )
     assert tnp.isscalar(1.0) and tnp.isscalar(tnp.array(1)) and not tnp.isscalar(tnp.ones(1))
     assert not tnp.iscomplexobj(tnp.ones(2)) and tnp.isrealobj(1.0)
-    assert (tnp.ndim(tnp.ones((2, 3))), tnp.shape(1.0), tnp.size(tnp.ones((2, 3))), tnp.size(tnp.ones((2, 3)), 1)) == (2, (), 6, 3)
+    assert (
+        tnp.ndim(tnp.ones((2, 3))),
+        tnp.shape(1.0),
+        tnp.size(tnp.ones((2, 3))),
+        tnp.size(tnp.ones((2, 3)), 1),
+    ) == (2, (), 6, 3)
     assert tnp.pi == np.pi and tnp.newaxis is None and np.isnan(tnp.nan)
 
 
@@ -296,8 +356,14 @@ def test_questions_about_types() -> None:
 def test_array() -> None:
     assert tnp.array([1.0, 2]).dtype == np.float32 and tnp.array([1, True]).dtype == np.int32
     assert tnp.array([True]).dtype == bool and tnp.array([]).dtype == np.float32
-    assert tnp.array([1, 2], dtype="int64").dtype == np.int64 and tnp.array([1.5], "float64").dtype == np.float64
-    assert not tnp.array(1.0).weak_type and tnp.asarray(1.0).weak_type and not tnp.asarray(1.0, "float32").weak_type
+    assert (
+        tnp.array([1, 2], dtype="int64").dtype == np.int64 and tnp.array([1.5], "float64").dtype == np.float64
+    )
+    assert (
+        not tnp.array(1.0).weak_type
+        and tnp.asarray(1.0).weak_type
+        and not tnp.asarray(1.0, "float32").weak_type
+    )
     assert tnp.array(np.array([1.0])).dtype == np.float64
     assert tnp.array([np.float64(1.0), 2.0]).dtype == np.float64
     assert tnp.array([np.float16(1.0), 2.0]).dtype == np.float16
@@ -354,7 +420,11 @@ def test_ranges() -> None:
     assert tnp.arange(3.0).dtype == np.float32 and tnp.arange(3, dtype="int8").dtype == np.int8
     for num, endpoint in ((5, True), (5, False), (1, True), (0, True)):
         agree(lambda m: m.linspace(0.0, 2.0, num, endpoint))
-        agree(lambda m, a, b: m.linspace(a, b, num, endpoint, axis=-1), np.array([0.0, 1.0]), np.array([3.0, -1.0]))
+        agree(
+            lambda m, a, b: m.linspace(a, b, num, endpoint, axis=-1),
+            np.array([0.0, 1.0]),
+            np.array([3.0, -1.0]),
+        )
     agree(lambda m: m.linspace(0.0, 1.0, 4, retstep=True))
     agree(lambda m: m.linspace(0, 10, 4, dtype="int32"))
     agree(lambda m: m.logspace(0.0, 2.0, 4))
@@ -378,7 +448,22 @@ def test_grids() -> None:
 # Reductions
 
 AXES: tuple[Any, ...] = (None, 0, -1, (0, 2), ())
-REDUCTIONS = ("sum", "prod", "max", "min", "mean", "var", "std", "all", "any", "count_nonzero", "amax", "amin", "ptp", "median")
+REDUCTIONS = (
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "mean",
+    "var",
+    "std",
+    "all",
+    "any",
+    "count_nonzero",
+    "amax",
+    "amin",
+    "ptp",
+    "median",
+)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -388,9 +473,14 @@ def test_reductions(name: str) -> None:
             continue
         x = numbers(dtype, (2, 3, 4), 0.5, 2)
         for axis, keepdims in itertools.product(AXES, (False, True)):
-            if (axis == () and name in ("median", "ptp", "count_nonzero")):
+            if axis == () and name in ("median", "ptp", "count_nonzero"):
                 continue
-            agree(lambda m, x: getattr(m, name)(x, axis=axis, keepdims=keepdims), x, tolerance=4 * TOLERANCE.get(dtype, 1e-6), under_jit=keepdims)
+            agree(
+                lambda m, x: getattr(m, name)(x, axis=axis, keepdims=keepdims),
+                x,
+                tolerance=4 * TOLERANCE.get(dtype, 1e-6),
+                under_jit=keepdims,
+            )
     agree(lambda m, x: getattr(m, name)(x), np.float32(3.0))
     agree(lambda m, x: getattr(m, name)(x), np.array([[1.0, np.nan], [np.inf, 2.0]], np.float32))
     if name in ("sum", "prod", "mean", "var", "std", "max", "min", "median", "ptp"):
@@ -408,13 +498,24 @@ def test_reductions(name: str) -> None:
 
 
 def test_types_of_reductions() -> None:
-    for dtype, total in (("int8", "int32"), ("uint8", "uint32"), ("bool", "int32"), ("int64", "int64"), ("float16", "float16")):
+    for dtype, total in (
+        ("int8", "int32"),
+        ("uint8", "uint32"),
+        ("bool", "int32"),
+        ("int64", "int64"),
+        ("float16", "float16"),
+    ):
         assert tnp.sum(tnp.ones(3, dtype)).dtype == total and tnp.prod(tnp.ones(3, dtype)).dtype == total
     assert tnp.sum(tnp.full(300, 100, "int8")) == 30000
-    assert tnp.mean(tnp.arange(4)).dtype == np.float32 and tnp.var(tnp.ones(3, "bfloat16")).dtype == tnp.bfloat16
+    assert (
+        tnp.mean(tnp.arange(4)).dtype == np.float32 and tnp.var(tnp.ones(3, "bfloat16")).dtype == tnp.bfloat16
+    )
     assert tnp.mean(tnp.full(100_000, 1.0, "float16")) == 1.0
     assert tnp.var(tnp.full(1000, 300.0, "float16")) == 0.0
-    assert tnp.sum(tnp.ones(3), dtype="float64").dtype == np.float64 and tnp.mean(tnp.arange(3), dtype="float64").dtype == np.float64
+    assert (
+        tnp.sum(tnp.ones(3), dtype="float64").dtype == np.float64
+        and tnp.mean(tnp.arange(3), dtype="float64").dtype == np.float64
+    )
     assert tnp.argmax(tnp.ones(3)).dtype == np.int32 and tnp.cumsum(tnp.ones(3, bool)).dtype == np.int32
     assert tnp.max(tnp.ones(3, "int8")).dtype == np.int8
 
@@ -437,7 +538,21 @@ def test_masked_reductions() -> None:
     agree(lambda m, x: m.average(x), x)
 
 
-@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd", "nanmedian", "nanargmax", "nanargmin"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nansum",
+        "nanprod",
+        "nanmax",
+        "nanmin",
+        "nanmean",
+        "nanvar",
+        "nanstd",
+        "nanmedian",
+        "nanargmax",
+        "nanargmin",
+    ],
+)
 def test_reductions_without_nan(name: str) -> None:
     x = numbers("float32", (3, 4))
     x[0, 1] = x[2, 3] = np.nan
@@ -472,7 +587,10 @@ def test_cumulative_functions() -> None:
     agree(lambda m, x: (m.nancumsum(x, axis=1), m.nancumprod(x, axis=0)), x)
     agree(lambda m, x: m.cumulative_sum(x, axis=1, include_initial=True), x)
     y = numbers("float32", (3, 6))
-    agree(lambda m, y: (m.diff(y), m.diff(y, 2, axis=0), m.diff(y, prepend=1.0, append=y[:, :1]), m.ediff1d(y)), y)
+    agree(
+        lambda m, y: (m.diff(y), m.diff(y, 2, axis=0), m.diff(y, prepend=1.0, append=y[:, :1]), m.ediff1d(y)),
+        y,
+    )
     agree(lambda m, y: list(m.gradient(y)) + [m.gradient(y, 0.5, axis=1)], y)
     agree(lambda m, y: (m.trapezoid(y), m.trapezoid(y, dx=0.5, axis=0), m.trapezoid(y, y[0])), y)
     agree(lambda m, y: (m.cov(y), m.cov(y, rowvar=False, ddof=0), m.corrcoef(y)), y)
@@ -480,13 +598,17 @@ def test_cumulative_functions() -> None:
 
 def test_quantiles() -> None:
     x = numbers("float32", (3, 5))
-    for method, axis in itertools.product(("linear", "lower", "higher", "midpoint", "nearest"), (None, 0, 1, (0, 1))):
+    for method, axis in itertools.product(
+        ("linear", "lower", "higher", "midpoint", "nearest"), (None, 0, 1, (0, 1))
+    ):
         agree(lambda m, x: m.quantile(x, m.asarray([0.0, 0.3, 1.0]), axis=axis, method=method), x)
     agree(lambda m, x: m.percentile(x, 25, axis=1, keepdims=True), x)
     x[1, 2] = np.nan
     agree(lambda m, x: (m.quantile(x, 0.5, axis=1), m.nanquantile(x, 0.4, axis=1), m.nanmedian(x)), x)
     agree(lambda m, x: m.median(x), np.array([1.0, np.inf, np.inf], np.float32))
-    check_gradient(lambda m, x: m.quantile(x, 0.3, axis=0), np.random.default_rng(0).permutation(12).reshape(4, 3) * 0.7)
+    check_gradient(
+        lambda m, x: m.quantile(x, 0.3, axis=0), np.random.default_rng(0).permutation(12).reshape(4, 3) * 0.7
+    )
 
 
 # Movement
@@ -494,12 +616,52 @@ def test_quantiles() -> None:
 
 def test_shapes() -> None:
     x = numbers("float32", (2, 3, 4))
-    agree(lambda m, x: (m.reshape(x, (4, -1)), m.reshape(x, -1), m.reshape(x, (6, 4), order="F"), m.ravel(x), m.ravel(x, order="F")), x)
-    agree(lambda m, x: (m.transpose(x), m.transpose(x, (1, 0, 2)), m.swapaxes(x, 0, -1), m.matrix_transpose(x), x.T, x.mT), x)
-    agree(lambda m, x: (m.moveaxis(x, 0, -1), m.moveaxis(x, (0, 1), (-1, 0)), m.rollaxis(x, 2), m.rollaxis(x, 0, 3)), x)
-    agree(lambda m, x: (m.expand_dims(x, 0), m.expand_dims(x, (1, -1)), m.squeeze(m.expand_dims(x, (0, 2))), m.squeeze(x[:1], 0)), x)
+    agree(
+        lambda m, x: (
+            m.reshape(x, (4, -1)),
+            m.reshape(x, -1),
+            m.reshape(x, (6, 4), order="F"),
+            m.ravel(x),
+            m.ravel(x, order="F"),
+        ),
+        x,
+    )
+    agree(
+        lambda m, x: (
+            m.transpose(x),
+            m.transpose(x, (1, 0, 2)),
+            m.swapaxes(x, 0, -1),
+            m.matrix_transpose(x),
+            x.T,
+            x.mT,
+        ),
+        x,
+    )
+    agree(
+        lambda m, x: (
+            m.moveaxis(x, 0, -1),
+            m.moveaxis(x, (0, 1), (-1, 0)),
+            m.rollaxis(x, 2),
+            m.rollaxis(x, 0, 3),
+        ),
+        x,
+    )
+    agree(
+        lambda m, x: (
+            m.expand_dims(x, 0),
+            m.expand_dims(x, (1, -1)),
+            m.squeeze(m.expand_dims(x, (0, 2))),
+            m.squeeze(x[:1], 0),
+        ),
+        x,
+    )
     agree(lambda m, x: (m.broadcast_to(x, (5, 2, 3, 4)), list(m.broadcast_arrays(x, x[:, :1], 1.0))), x)
-    agree(lambda m, x: [f(y) for f in (m.atleast_1d, m.atleast_2d, m.atleast_3d) for y in (x, x[0], x[0, 0], x[0, 0, 0])], x)
+    agree(
+        lambda m, x: [
+            f(y) for f in (m.atleast_1d, m.atleast_2d, m.atleast_3d) for y in (x, x[0], x[0, 0], x[0, 0, 0])
+        ],
+        x,
+    )
     assert tnp.broadcast_shapes((2, 1), (3,)) == (2, 3) and tnp.broadcast_shapes() == ()
     agree(lambda m, x: m.reshape(x, (0, 3)), np.zeros((0, 2)))
     check_gradient(lambda m, x: m.moveaxis(m.reshape(x, (3, 2, 2)), 0, 2), numbers("float64", (3, 4)))
@@ -514,11 +676,43 @@ def test_shapes() -> None:
 
 def test_joining_and_splitting() -> None:
     x, y = numbers("float32", (2, 3)), numbers("float32", (2, 3), seed=1)
-    agree(lambda m, x, y: (m.concatenate([x, y]), m.concatenate((x, y), axis=-1), m.concatenate([x, y], axis=None), m.concat([x])), x, y)
+    agree(
+        lambda m, x, y: (
+            m.concatenate([x, y]),
+            m.concatenate((x, y), axis=-1),
+            m.concatenate([x, y], axis=None),
+            m.concat([x]),
+        ),
+        x,
+        y,
+    )
     agree(lambda m, x, y: (m.stack([x, y]), m.stack([x, y], axis=-1), m.stack([x, y], 1)), x, y)
-    agree(lambda m, x, y: (m.vstack([x, y]), m.hstack([x, y]), m.dstack([x, y]), m.column_stack([x, y[:, 0]])), x, y)
-    agree(lambda m, x, y: (m.vstack([x[0], y[0]]), m.hstack([x[0], y[0]]), m.column_stack([x[0], y[0]]), m.append(x, y, 0), m.append(x, y)), x, y)
-    agree(lambda m, x: (m.split(x, 3, 1), m.split(x, [1, 2], axis=1), m.array_split(x, 2, 1), m.hsplit(x, 3), m.vsplit(x, 2)), x)
+    agree(
+        lambda m, x, y: (m.vstack([x, y]), m.hstack([x, y]), m.dstack([x, y]), m.column_stack([x, y[:, 0]])),
+        x,
+        y,
+    )
+    agree(
+        lambda m, x, y: (
+            m.vstack([x[0], y[0]]),
+            m.hstack([x[0], y[0]]),
+            m.column_stack([x[0], y[0]]),
+            m.append(x, y, 0),
+            m.append(x, y),
+        ),
+        x,
+        y,
+    )
+    agree(
+        lambda m, x: (
+            m.split(x, 3, 1),
+            m.split(x, [1, 2], axis=1),
+            m.array_split(x, 2, 1),
+            m.hsplit(x, 3),
+            m.vsplit(x, 2),
+        ),
+        x,
+    )
     agree(lambda m, x: (m.array_split(x, 4, 1), m.split(x, [2, 1, 5], axis=1), list(m.unstack(x, axis=1))), x)
     assert tnp.concatenate([tnp.ones(1, "int8"), tnp.ones(1, "float16")]).dtype == np.float16
     assert tnp.concatenate(tnp.ones((2, 3))).shape == (6,)
@@ -538,7 +732,10 @@ def test_repeating_and_rearranging() -> None:
     agree(lambda m, x: [m.tile(x, reps) for reps in (2, (2, 1), (2, 1, 3), (0,), ())], x)
     agree(lambda m, x: (m.repeat(x, 2), m.repeat(x, 3, axis=0), m.repeat(x, 0, axis=1)), x)
     agree(lambda m, x: m.repeat(x, np.array([1, 0, 2]), axis=1), x)
-    close(jit(lambda x, n: tnp.repeat(x, n, total_repeat_length=4))(tnp.arange(3), tnp.array([1, 0, 3])), [0, 2, 2, 2])
+    close(
+        jit(lambda x, n: tnp.repeat(x, n, total_repeat_length=4))(tnp.arange(3), tnp.array([1, 0, 3])),
+        [0, 2, 2, 2],
+    )
     agree(lambda m, x: (m.flip(x), m.flip(x, 0), m.flip(x, (0, 1)), m.flipud(x), m.fliplr(x)), x)
     agree(lambda m, x: (m.roll(x, 2), m.roll(x, -1, 1), m.roll(x, (1, 2), (0, 1)), m.roll(x, 7, 1)), x)
     close(jit(lambda x, n: tnp.roll(x, n, 1))(tnp.asarray(x), -4), np.roll(x, -4, 1))
@@ -546,13 +743,18 @@ def test_repeating_and_rearranging() -> None:
     check_gradient(lambda m, x: (m.tile(x, (2, 2)), m.repeat(x, 2, 1), m.roll(x, 1, 1), m.rot90(x)), x)
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "linear_ramp"])
+@pytest.mark.parametrize(
+    "mode", ["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "linear_ramp"]
+)
 def test_pad(mode: str) -> None:
     x = numbers("float32", (3, 4))
     for width in (1, (1, 2), ((0, 3), (2, 0)), ((7, 5), (6, 9)), 0):
         agree(lambda m, x: m.pad(x, width, mode), x)
     agree(lambda m, x: m.pad(x, ((2, 3), (1, 1)), mode), np.arange(6, dtype=np.int32).reshape(1, 6))
-    check_gradient(lambda m, x: m.pad(x, ((2, 3), (1, 1)), mode), np.random.default_rng(0).permutation(6).reshape(2, 3) * 0.5)
+    check_gradient(
+        lambda m, x: m.pad(x, ((2, 3), (1, 1)), mode),
+        np.random.default_rng(0).permutation(6).reshape(2, 3) * 0.5,
+    )
 
 
 def test_pad_with_values() -> None:
@@ -567,7 +769,17 @@ def test_pad_with_values() -> None:
 def test_triangles_and_diagonals() -> None:
     x = numbers("float32", (3, 4))
     for k in range(-4, 6):
-        agree(lambda m, x: (m.tril(x, k), m.triu(x, k), m.diagonal(x, k), m.diag(x, k), m.diag(x[0], k), m.trace(x, k)), x)
+        agree(
+            lambda m, x: (
+                m.tril(x, k),
+                m.triu(x, k),
+                m.diagonal(x, k),
+                m.diag(x, k),
+                m.diag(x[0], k),
+                m.trace(x, k),
+            ),
+            x,
+        )
     y = numbers("float32", (2, 3, 4))
     agree(lambda m, y: (m.diagonal(y), m.diagonal(y, 1, 2, 0), m.trace(y, axis1=1, axis2=2), m.tril(y)), y)
     agree(lambda m, x: m.diagflat(x, -1), x)
@@ -584,7 +796,11 @@ def test_triangles_and_diagonals() -> None:
 def test_take() -> None:
     x = numbers("float32", (3, 4))
     index = np.array([[0, 2], [-1, 1]])
-    agree(lambda m, x, i: (m.take(x, i, axis=0), m.take(x, i, axis=1), m.take(x, i), m.take(x, 1, axis=1)), x, index)
+    agree(
+        lambda m, x, i: (m.take(x, i, axis=0), m.take(x, i, axis=1), m.take(x, i), m.take(x, 1, axis=1)),
+        x,
+        index,
+    )
     data = tnp.array([0, 5, -5])
     close(tnp.take(tnp.asarray(x), data, 1), np.stack([x[:, 0], [np.nan] * 3, [np.nan] * 3], 1))
     close(jit(lambda x, i: tnp.take(x, i, 1))(x, data), np.stack([x[:, 0], [np.nan] * 3, [np.nan] * 3], 1))
@@ -595,7 +811,11 @@ def test_take() -> None:
     with pytest.raises(IndexError, match="out of bounds"):
         tnp.take(x, 4, 1)
     agree(lambda m, x: m.take_along_axis(x, m.argsort(x, axis=1), axis=1), x)
-    agree(lambda m, x, i: (m.take_along_axis(x, i, axis=0), m.take_along_axis(x[:1], i, axis=1)), x, np.zeros((2, 4), np.int32))
+    agree(
+        lambda m, x, i: (m.take_along_axis(x, i, axis=0), m.take_along_axis(x[:1], i, axis=1)),
+        x,
+        np.zeros((2, 4), np.int32),
+    )
     result = tnp.take_along_axis(tnp.asarray(x), tnp.array([[9], [0], [-9]]), 1)
     close(result, [[np.nan], [x[1, 0]], [np.nan]])
     check_gradient(lambda m, x: m.take_along_axis(x, m.array([[0, 0], [1, 3], [2, 2]]), 1), x)
@@ -618,40 +838,94 @@ def test_sort(dtype: str) -> None:
 def test_order() -> None:
     x = np.array([[3.0, np.nan, 1.0, -np.inf], [2.0, 2.0, np.inf, 0.0]], np.float32)
     agree(lambda m, x: (m.sort(x), m.argsort(x, stable=True)), x)
-    check_gradient(lambda m, x: (m.sort(x, axis=0), m.top_k(x, 2)[0]) if m is tnp else x, np.random.default_rng(0).permutation(12).reshape(3, 4) * 0.7)
+    check_gradient(
+        lambda m, x: (m.sort(x, axis=0), m.top_k(x, 2)[0]) if m is tnp else x,
+        np.random.default_rng(0).permutation(12).reshape(3, 4) * 0.7,
+    )
     values, positions = tnp.top_k(tnp.array([1.0, 5.0, 3.0, 5.0]), 3)
     assert values.tolist() == [5, 5, 3] and positions.tolist() == [1, 3, 2]
     agree(lambda m, a, b: m.lexsort((a, b)), np.array([3, 1, 2, 1]), np.array([1, 0, 1, 0]))
     close(vmap(tnp.sort)(tnp.asarray(x)), np.sort(x))
     line = np.array([0.0, 1.0, 1.0, 2.5, np.inf], np.float32)
     for side in ("left", "right"):
-        agree(lambda m, a, v: m.searchsorted(a, v, side=side), line, np.array([[-1, 0, 0.5], [1, 9, np.nan]], np.float32))
+        agree(
+            lambda m, a, v: m.searchsorted(a, v, side=side),
+            line,
+            np.array([[-1, 0, 0.5], [1, 9, np.nan]], np.float32),
+        )
         agree(lambda m, a, v: m.searchsorted(a, v, side=side), np.zeros(0, np.float32), line)
     for right in (False, True):
-        agree(lambda m, x, b: (m.digitize(x, b, right), m.digitize(x, b[::-1], right)), line, np.array([0.0, 1.0, 2.0], np.float32))
+        agree(
+            lambda m, x, b: (m.digitize(x, b, right), m.digitize(x, b[::-1], right)),
+            line,
+            np.array([0.0, 1.0, 2.0], np.float32),
+        )
     points = np.array([-1.0, 0.0, 0.3, 1.7, 2.0, 5.0])
-    agree(lambda m, x, xp, fp: (m.interp(x, xp, fp), m.interp(x, xp, fp, left=-7.0, right=7.0)), points, np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, -1.0]))
+    agree(
+        lambda m, x, xp, fp: (m.interp(x, xp, fp), m.interp(x, xp, fp, left=-7.0, right=7.0)),
+        points,
+        np.array([0.0, 1.0, 2.0]),
+        np.array([1.0, 3.0, -1.0]),
+    )
 
 
 def test_counting() -> None:
     x = np.array([0, 1, 1, 3, 2, 1])
-    agree(lambda m, x: (m.bincount(x), m.bincount(x, minlength=6), m.bincount(x, x * 0.5)), x, under_jit=False)
+    agree(
+        lambda m, x: (m.bincount(x), m.bincount(x, minlength=6), m.bincount(x, x * 0.5)), x, under_jit=False
+    )
     close(jit(lambda x: tnp.bincount(x, length=3))(x), [1, 3, 1])
     y = numbers("float32", (50,))
-    agree(lambda m, y: list(m.histogram(y)) + list(m.histogram(y, 4, (-1.0, 1.0))) + [m.histogram(y, m.asarray([-2.0, 0.0, 2.0]))[0]], y)
+    agree(
+        lambda m, y: (
+            list(m.histogram(y))
+            + list(m.histogram(y, 4, (-1.0, 1.0)))
+            + [m.histogram(y, m.asarray([-2.0, 0.0, 2.0]))[0]]
+        ),
+        y,
+    )
     agree(lambda m, y: m.histogram(y, 5, density=True)[0], y)
     agree(lambda m, x: (m.isin(x, m.asarray([1, 3])), m.isin(x, m.asarray([1]), invert=True)), x)
     agree(lambda m, i: list(m.unravel_index(i, (3, 4))), np.array([0, 5, 11]))
-    agree(lambda m, i, j: m.ravel_multi_index((i, j), (3, 4)), np.array([0, 2]), np.array([3, 1]), under_jit=False)
-    agree(lambda m, i, j: m.ravel_multi_index((i, j), (3, 4), mode="clip"), np.array([0, 2]), np.array([3, 9]))
+    agree(
+        lambda m, i, j: m.ravel_multi_index((i, j), (3, 4)),
+        np.array([0, 2]),
+        np.array([3, 1]),
+        under_jit=False,
+    )
+    agree(
+        lambda m, i, j: m.ravel_multi_index((i, j), (3, 4), mode="clip"), np.array([0, 2]), np.array([3, 9])
+    )
 
 
 def test_shapes_that_depend_on_values() -> None:
     x = np.array([[0, 3, 0], [5, 0, 3]])
-    agree(lambda m, x: (list(m.nonzero(x)), m.argwhere(x), m.flatnonzero(x), list(m.where(x))), x, under_jit=False)
-    agree(lambda m, x: (m.unique(x), list(m.unique(x, return_counts=True, return_inverse=True, return_index=True))), x, under_jit=False)
-    agree(lambda m, x: (m.compress(m.array([True, False]), x, axis=0), m.extract(x > 2, x)), x, under_jit=False)
-    agree(lambda m, x: (m.delete(x, 1, axis=1), m.delete(x, [0, 2]), m.insert(x, 1, 9, axis=1), m.insert(x, [0, 2], 7)), x, under_jit=False)
+    agree(
+        lambda m, x: (list(m.nonzero(x)), m.argwhere(x), m.flatnonzero(x), list(m.where(x))),
+        x,
+        under_jit=False,
+    )
+    agree(
+        lambda m, x: (
+            m.unique(x),
+            list(m.unique(x, return_counts=True, return_inverse=True, return_index=True)),
+        ),
+        x,
+        under_jit=False,
+    )
+    agree(
+        lambda m, x: (m.compress(m.array([True, False]), x, axis=0), m.extract(x > 2, x)), x, under_jit=False
+    )
+    agree(
+        lambda m, x: (
+            m.delete(x, 1, axis=1),
+            m.delete(x, [0, 2]),
+            m.insert(x, 1, 9, axis=1),
+            m.insert(x, [0, 2], 7),
+        ),
+        x,
+        under_jit=False,
+    )
     agree(lambda m, x: list(m.ix_(m.array([0, 1]), m.array([True, False, True]))), x, under_jit=False)
     rows, columns = jit(lambda x: tnp.nonzero(x, size=4, fill_value=-1))(x)
     assert rows.tolist() == [0, 1, 1, -1] and columns.tolist() == [1, 0, 2, -1]
@@ -670,15 +944,65 @@ def test_shapes_that_depend_on_values() -> None:
 def test_products() -> None:
     x, y = numbers("float32", (2, 3)), numbers("float32", (3, 4), seed=1)
     u, v = x[0], y[:, 0]
-    agree(lambda m, x, y: (x @ y, m.matmul(x, y), m.dot(x, y), m.inner(x, y.T), m.outer(x, y), m.tensordot(x, y, 1), m.kron(x, y)), x, y)
-    agree(lambda m, u, v: (u @ v, m.dot(u, v), m.vdot(u, v), m.inner(u, v), m.outer(u, v), m.kron(u, v), m.vecdot(u, v), m.cross(u, v)), u, v)
-    agree(lambda m, x, v: (x @ v, m.dot(x, v), m.dot(2.0, x), m.matvec(x, v), m.vecmat(v, x.T), m.cross(x, v), m.vecdot(x, v)), x, v)
+    agree(
+        lambda m, x, y: (
+            x @ y,
+            m.matmul(x, y),
+            m.dot(x, y),
+            m.inner(x, y.T),
+            m.outer(x, y),
+            m.tensordot(x, y, 1),
+            m.kron(x, y),
+        ),
+        x,
+        y,
+    )
+    agree(
+        lambda m, u, v: (
+            u @ v,
+            m.dot(u, v),
+            m.vdot(u, v),
+            m.inner(u, v),
+            m.outer(u, v),
+            m.kron(u, v),
+            m.vecdot(u, v),
+            m.cross(u, v),
+        ),
+        u,
+        v,
+    )
+    agree(
+        lambda m, x, v: (
+            x @ v,
+            m.dot(x, v),
+            m.dot(2.0, x),
+            m.matvec(x, v),
+            m.vecmat(v, x.T),
+            m.cross(x, v),
+            m.vecdot(x, v),
+        ),
+        x,
+        v,
+    )
     a, b = numbers("float32", (5, 1, 2, 3)), numbers("float32", (4, 3, 2), seed=2)
-    agree(lambda m, a, b: (m.matmul(a, b), m.tensordot(a, b, ((2, 3), (2, 1))), m.tensordot(a, b, 0), m.dot(a, b), m.matmul(b, a)), a, b)
+    agree(
+        lambda m, a, b: (
+            m.matmul(a, b),
+            m.tensordot(a, b, ((2, 3), (2, 1))),
+            m.tensordot(a, b, 0),
+            m.dot(a, b),
+            m.matmul(b, a),
+        ),
+        a,
+        b,
+    )
     check_gradient(lambda m, x, y: (m.matmul(x, y), m.outer(x, y), m.kron(x, y), m.tensordot(x, y, 1)), x, y)
     agree(lambda m, x: (x @ x.T, m.einsum("ij->j", x)), np.array([[True, False], [True, True]]))
     assert tnp.matmul(tnp.ones((2, 2), "bfloat16"), tnp.ones((2, 2), "bfloat16")).dtype == tnp.bfloat16
-    assert tnp.dot(tnp.ones(2, "bfloat16"), tnp.ones(2, "bfloat16"), preferred_element_type="float32").dtype == np.float32
+    assert (
+        tnp.dot(tnp.ones(2, "bfloat16"), tnp.ones(2, "bfloat16"), preferred_element_type="float32").dtype
+        == np.float32
+    )
     with pytest.raises(ValueError, match="size"):
         tnp.dot(x, x)
     with pytest.raises(ValueError, match="sizes"):
@@ -708,7 +1032,15 @@ def test_einsum(case: tuple[Any, ...]) -> None:
 
 def test_einsum_from_lists_and_errors() -> None:
     x, y = numbers("float32", (2, 3)), numbers("float32", (3, 4))
-    agree(lambda m, x, y: (m.einsum(x, [0, 1], y, [1, 2], [0, 2]), m.einsum(x, [0, 1], [1, 0]), m.einsum(x, [Ellipsis, 1], [1, Ellipsis])), x, y)
+    agree(
+        lambda m, x, y: (
+            m.einsum(x, [0, 1], y, [1, 2], [0, 2]),
+            m.einsum(x, [0, 1], [1, 0]),
+            m.einsum(x, [Ellipsis, 1], [1, Ellipsis]),
+        ),
+        x,
+        y,
+    )
     for subscripts, arrays in (
         ("ij,jk->ik", (x,)), ("ij->k", (x,)), ("ijk->i", (x,)), ("ij,ij->i", (x, y)), ("ij->ii", (x,)), ("i+->i", (x,)),
     ):  # fmt: skip
@@ -719,8 +1051,25 @@ def test_einsum_from_lists_and_errors() -> None:
 def test_sequences() -> None:
     x, y = numbers("float32", (7,)), numbers("float32", (3,), seed=1)
     for mode in ("full", "same", "valid"):
-        agree(lambda m, x, y: (m.convolve(x, y, mode), m.convolve(y, x, mode), m.correlate(x, y, mode), m.correlate(y, x, mode)), x, y)
-        agree(lambda m, x, y: (m.convolve(x, y[:2], mode), m.correlate(x, y[:2], mode), m.correlate(y[:2], x, mode)), x, y)
+        agree(
+            lambda m, x, y: (
+                m.convolve(x, y, mode),
+                m.convolve(y, x, mode),
+                m.correlate(x, y, mode),
+                m.correlate(y, x, mode),
+            ),
+            x,
+            y,
+        )
+        agree(
+            lambda m, x, y: (
+                m.convolve(x, y[:2], mode),
+                m.correlate(x, y[:2], mode),
+                m.correlate(y[:2], x, mode),
+            ),
+            x,
+            y,
+        )
     check_gradient(lambda m, x, y: m.convolve(x, y), x[:4], y)
     agree(lambda m, p, x: (m.polyval(p, x), m.vander(x, 3), m.vander(x, increasing=True)), y, x)
     agree(lambda m, x: m.unwrap(x * 3), x)
@@ -743,7 +1092,24 @@ def test_vectorize_and_apply() -> None:
 def test_methods() -> None:
     x = numbers("float32", (2, 3))
     a = tnp.asarray(x)
-    for name in ("sum", "mean", "prod", "max", "min", "argmax", "argmin", "std", "var", "cumsum", "ravel", "flatten", "squeeze", "round", "copy", "conj"):
+    for name in (
+        "sum",
+        "mean",
+        "prod",
+        "max",
+        "min",
+        "argmax",
+        "argmin",
+        "std",
+        "var",
+        "cumsum",
+        "ravel",
+        "flatten",
+        "squeeze",
+        "round",
+        "copy",
+        "conj",
+    ):
         close(getattr(a, name)(), getattr(x, name)())
         close(jit(lambda v: getattr(v, name)())(a), getattr(x, name)())  # noqa: B023
     close(a.reshape(3, 2), x.reshape(3, 2))
@@ -783,7 +1149,14 @@ def test_files(tmp_path: Any) -> None:
 def test_norm(ord: Any) -> None:
     x = numbers("float32", (3, 4))
     if ord != "fro":
-        agree(lambda m, x: (m.linalg.norm(x, ord, axis=1), m.linalg.norm(x[0], ord), m.linalg.norm(x, ord, axis=0, keepdims=True)), x)
+        agree(
+            lambda m, x: (
+                m.linalg.norm(x, ord, axis=1),
+                m.linalg.norm(x[0], ord),
+                m.linalg.norm(x, ord, axis=0, keepdims=True),
+            ),
+            x,
+        )
     if ord in (1, -1, np.inf, -np.inf, "fro", None):
         agree(lambda m, x: (m.linalg.norm(x, ord), m.linalg.norm(x, ord, (1, 0), keepdims=True)), x)
     if ord in (None, 2, 3, 1):
@@ -794,13 +1167,40 @@ def test_norm(ord: Any) -> None:
 
 def test_linalg() -> None:
     x = numbers("float32", (2, 3, 3))
-    agree(lambda m, x: (m.linalg.matrix_norm(x), m.linalg.matrix_norm(x, ord=1), m.linalg.vector_norm(x, axis=1), m.linalg.vector_norm(x)), x)
-    agree(lambda m, x: (m.linalg.matrix_power(x, 0), m.linalg.matrix_power(x, 5), m.linalg.trace(x), m.linalg.diagonal(x, offset=1)), x)
-    agree(lambda m, x: (m.linalg.multi_dot([x[0], x[1], x[0, 0]]), m.linalg.cross(x[0], x[1]), m.linalg.outer(x[0, 0], x[0, 1])), x)
+    agree(
+        lambda m, x: (
+            m.linalg.matrix_norm(x),
+            m.linalg.matrix_norm(x, ord=1),
+            m.linalg.vector_norm(x, axis=1),
+            m.linalg.vector_norm(x),
+        ),
+        x,
+    )
+    agree(
+        lambda m, x: (
+            m.linalg.matrix_power(x, 0),
+            m.linalg.matrix_power(x, 5),
+            m.linalg.trace(x),
+            m.linalg.diagonal(x, offset=1),
+        ),
+        x,
+    )
+    agree(
+        lambda m, x: (
+            m.linalg.multi_dot([x[0], x[1], x[0, 0]]),
+            m.linalg.cross(x[0], x[1]),
+            m.linalg.outer(x[0, 0], x[0, 1]),
+        ),
+        x,
+    )
 
 
 def test_exported_names_exist_and_are_documented() -> None:
     for name in tnp.__all__:
         value = getattr(tnp, name)
-        if callable(value) and not isinstance(value, type) and getattr(value, "__module__", "").startswith("tinyfn"):
+        if (
+            callable(value)
+            and not isinstance(value, type)
+            and getattr(value, "__module__", "").startswith("tinyfn")
+        ):
             assert value.__doc__, name

@@ -1,4 +1,5 @@
-"""tinyfn.random against JAX's numbers (tests/goldens/random.json), and against the distributions themselves."""
+"""tinyfn.random against JAX's numbers (tests/goldens/random.json), and against the distributions
+themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +17,18 @@ from tinyfn.transforms import grad, jit, vmap
 
 ENTRIES = json.loads((Path(__file__).parent / "goldens" / "random.json").read_text())["entries"]
 EXACT = {
-    "key_data", "split", "fold_in", "bits", "randint", "bernoulli", "permutation", "choice", "categorical", "rademacher",
+    "key_data",
+    "split",
+    "fold_in",
+    "bits",
+    "randint",
+    "bernoulli",
+    "permutation",
+    "choice",
+    "categorical",
+    "rademacher",
     "uniform",
-}  # fmt: skip
+}
 # XLA's approximations of log1p and erf_inv in float64 and of erf in float32 are some ulp off the true values.
 ULPS = {"truncated_normal": 16, "normal": 12, "laplace": 12}
 
@@ -47,7 +57,11 @@ def golden(entry: dict[str, Any]) -> np.ndarray:
 def sample(entry: dict[str, Any]) -> np.ndarray:
     seed, function = entry["seed"], entry["function"]
     # Without x64 JAX drops the high word of a seed, which tinyfn never does.
-    key = random.key(seed) if entry["x64"] else random.wrap_key_data(np.array([0, seed & 0xFFFFFFFF], np.uint32))
+    key = (
+        random.key(seed)
+        if entry["x64"]
+        else random.wrap_key_data(np.array([0, seed & 0xFFFFFFFF], np.uint32))
+    )
     keywords = {name: decode(name, value) for name, value in entry["arguments"].items()}
     if function == "bernoulli" and entry["x64"] and isinstance(keywords.get("p"), float):
         keywords["p"] = np.float64(keywords["p"])  # a Python float is float32 here, float64 there
@@ -55,7 +69,9 @@ def sample(entry: dict[str, Any]) -> np.ndarray:
 
 
 # With x64 an index without a dtype is drawn as int64 in JAX, and as int32 here: other bits.
-COMPARABLE = [e for e in ENTRIES if not (e["x64"] and e["function"] == "choice" and "p" not in e["arguments"])]
+COMPARABLE = [
+    e for e in ENTRIES if not (e["x64"] and e["function"] == "choice" and "p" not in e["arguments"])
+]
 
 
 def test_almost_all_goldens_are_compared() -> None:
@@ -156,10 +172,16 @@ SAMPLERS = {
     "bernoulli": lambda key: random.bernoulli(key, 0.3, (7,), mode="high"),
     "permutation": lambda key: random.permutation(key, 11),
     "permutation of rows": lambda key: random.permutation(key, np.arange(12.0).reshape(3, 4), axis=1),
-    "permutation of each row": lambda key: random.permutation(key, np.arange(12).reshape(3, 4), 1, independent=True),
+    "permutation of each row": lambda key: random.permutation(
+        key, np.arange(12).reshape(3, 4), 1, independent=True
+    ),
     "choice": lambda key: random.choice(key, 9, (4,), replace=False),
-    "weighted choice": lambda key: random.choice(key, np.arange(4.0), (2, 3), p=np.array([0.1, 0.2, 0.3, 0.4])),
-    "weighted choice without": lambda key: random.choice(key, 4, (3,), False, np.array([0.1, 0.2, 0.3, 0.4], np.float32)),
+    "weighted choice": lambda key: random.choice(
+        key, np.arange(4.0), (2, 3), p=np.array([0.1, 0.2, 0.3, 0.4])
+    ),
+    "weighted choice without": lambda key: random.choice(
+        key, 4, (3,), False, np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    ),
     "categorical": lambda key: random.categorical(key, np.array([[0.0, 1.0], [2.0, 3.0]]), shape=(5, 2)),
     "truncated": lambda key: random.truncated_normal(key, -1.0, np.arange(1.0, 4.0, dtype=np.float32)),
     "gumbel": lambda key: random.gumbel(key, (3,), mode="high"),
@@ -167,7 +189,7 @@ SAMPLERS = {
     "rademacher": lambda key: random.rademacher(key, (8,)),
     "split": lambda key: random.split(key, 3),
     "fold_in": lambda key: random.fold_in(key, 12),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -189,16 +211,20 @@ def test_traced_parameters_give_the_same() -> None:
         np.testing.assert_array_equal(given, fixed)
         np.testing.assert_array_equal(random.randint(key, (50,), np.int64(low), np.int64(high)), fixed)
     fixed = random.uniform(key, (50,), minval=2.0, maxval=5.0)
-    np.testing.assert_array_equal(jit(lambda a: random.uniform(key, (50,), minval=a, maxval=5.0))(np.float32(2)), fixed)
-    np.testing.assert_array_equal(jit(lambda p: random.bernoulli(key, p, (50,)))(np.float32(0.3)), random.bernoulli(key, 0.3, (50,)))
+    np.testing.assert_array_equal(
+        jit(lambda a: random.uniform(key, (50,), minval=a, maxval=5.0))(np.float32(2)), fixed
+    )
+    np.testing.assert_array_equal(
+        jit(lambda p: random.bernoulli(key, p, (50,)))(np.float32(0.3)), random.bernoulli(key, 0.3, (50,))
+    )
 
 
 def test_derivatives_go_through_parameters() -> None:
     key = random.key(3)
-    unit = np.asarray(random.uniform(key, (6,)), np.float64)
-    slope = grad(lambda high: lax.reduce_sum(random.uniform(key, (6,), "float64", 0.0, high), (0,)))(np.float64(2.0))
+    slope = grad(lambda high: lax.reduce_sum(random.uniform(key, (6,), "float64", 0.0, high), (0,)))(
+        np.float64(2.0)
+    )
     assert float(slope) == pytest.approx(np.asarray(random.uniform(key, (6,), "float64")).sum())
-    assert unit.shape == (6,)
     slope = grad(lambda mean: lax.reduce_sum(lax.add(mean, random.normal(key, (6,))), (0,)))(np.float32(2.0))
     assert float(slope) == 6.0
 
@@ -216,8 +242,17 @@ def test_an_element_depends_on_the_key_and_its_number_alone() -> None:
 def test_shapes_without_elements_and_of_one() -> None:
     key = random.key(0)
     for shape in ((), (0,), (1,), (0, 3), (1, 1, 1), (2, 0)):
-        for sampler in (random.uniform, random.normal, random.gumbel, random.exponential, random.laplace, random.cauchy,
-                        random.logistic, random.bits, random.rademacher):  # fmt: skip
+        for sampler in (
+            random.uniform,
+            random.normal,
+            random.gumbel,
+            random.exponential,
+            random.laplace,
+            random.cauchy,
+            random.logistic,
+            random.bits,
+            random.rademacher,
+        ):
             assert sampler(key, shape).shape == shape
         assert random.randint(key, shape, 0, 5).shape == shape
         assert random.bernoulli(key, 0.5, shape).shape == shape
@@ -235,8 +270,15 @@ def test_shapes_without_elements_and_of_one() -> None:
 def test_dtypes() -> None:
     key = random.key(0)
     for dtype in ("float16", "bfloat16", "float32", "float64"):
-        for sampler in (random.uniform, random.normal, random.gumbel, random.exponential, random.laplace, random.cauchy,
-                        random.logistic):  # fmt: skip
+        for sampler in (
+            random.uniform,
+            random.normal,
+            random.gumbel,
+            random.exponential,
+            random.laplace,
+            random.cauchy,
+            random.logistic,
+        ):
             drawn = sampler(key, (1000,), dtype)
             assert drawn.dtype.name == dtype and not drawn.weak_type
             assert np.isfinite(np.asarray(drawn).astype(np.float64)).all(), (sampler, dtype)
@@ -283,7 +325,11 @@ def test_errors() -> None:
         (lambda: random.permutation(key, 1.5), TypeError, "integer or an array"),
         (lambda: random.permutation(key, np.zeros(3), axis=1), ValueError, "no axis 1"),
         (lambda: random.categorical(key, np.zeros((2, 3)), shape=(3,)), ValueError, "does not end"),
-        (lambda: random.categorical(key, np.zeros(3), shape=(4,), replace=False), ValueError, "without replacement"),
+        (
+            lambda: random.categorical(key, np.zeros(3), shape=(4,), replace=False),
+            ValueError,
+            "without replacement",
+        ),
         (lambda: random.gumbel(key, mode="highest"), ValueError, "modes"),
     ):
         with pytest.raises(kind, match=match):
@@ -298,7 +344,8 @@ COUNT = 20_000
 
 
 def kolmogorov_smirnov(values: np.ndarray, distribution: Any) -> float:
-    """sqrt(n) times the greatest distance between the empirical and the given distribution function: 1.95 at p = 0.001."""
+    """sqrt(n) times the greatest distance between the empirical and the given distribution function: 1.95 at
+    p = 0.001."""
     ordered = np.sort(values.astype(np.float64).ravel())
     expected = np.vectorize(distribution, otypes=[np.float64])(ordered)
     n = len(ordered)
@@ -321,11 +368,14 @@ DISTRIBUTIONS = {
     "truncated": (lambda key, shape: random.truncated_normal(key, -1.0, 2.5, shape), truncated_cdf),
     "exponential": (random.exponential, lambda x: -math.expm1(-x)),
     "gumbel": (random.gumbel, lambda x: math.exp(-math.exp(-x))),
-    "gumbel high": (lambda key, shape: random.gumbel(key, shape, mode="high"), lambda x: math.exp(-math.exp(-x))),
+    "gumbel high": (
+        lambda key, shape: random.gumbel(key, shape, mode="high"),
+        lambda x: math.exp(-math.exp(-x)),
+    ),
     "laplace": (random.laplace, lambda x: 0.5 * math.exp(x) if x < 0 else 1 - 0.5 * math.exp(-x)),
     "logistic": (random.logistic, lambda x: 1 / (1 + math.exp(-x))),
     "cauchy": (random.cauchy, lambda x: 0.5 + math.atan(x) / math.pi),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .numpy import contraction, manipulation, reductions
-from .numpy.common import cast, ArrayLike, Axis, at_user, axes_of, described, inexact, operand
+from .numpy.common import ArrayLike, Axis, at_user, axes_of, cast, described, inexact, operand
 from .numpy.contraction import matmul, outer, tensordot, vecdot
 from .numpy.elementwise import absolute, equal, power, sqrt, square, where
 from .numpy.manipulation import matrix_transpose
@@ -46,9 +46,7 @@ def _euclidean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return where(zero, 0, sqrt(where(zero, 1, squares)))
 
 
-def vector_norm(
-    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2
-) -> Array:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of order `ord` (a number, inf, -inf, or 0: how many are not 0) over axes as one vector."""
     array = inexact(x, "vector_norm")
     axes = axes_of(axis, array.ndim, "vector_norm")
@@ -82,7 +80,9 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if ord in ("fro", None):
         return _euclidean(x, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        raise NotImplementedError(f"the matrix norm ord={ord!r} needs singular values, which are not there yet{at_user()}")
+        raise NotImplementedError(
+            f"the matrix norm ord={ord!r} needs singular values, which are not there yet{at_user()}"
+        )
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise ValueError(f"norm: there is no ord={ord!r} for matrices{at_user()}")
     summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
@@ -97,7 +97,9 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power takes square matrices, not {described(x)}{at_user()}")
     if n < 0:
-        raise NotImplementedError(f"matrix_power with n={n} needs an inverse, which is not there yet{at_user()}")
+        raise NotImplementedError(
+            f"matrix_power with n={n} needs an inverse, which is not there yet{at_user()}"
+        )
     from .numpy.creation import eye
 
     result = None if n else o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)

@@ -24,7 +24,7 @@ from .arguments import (
     of_one_dtype,
     one_axis,
 )
-from .elementwise import add, lt, select
+from .elementwise import add, lt, min, select
 from .movement import concatenate, expand_dims, full, reshape, slice_in_dim, squeeze
 
 
@@ -88,7 +88,7 @@ def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: S
         )
     if not given:
         return full((0,), 0, dtypes.int32)
-    # Wide enough for adding the size: unsigned ones as well, since they are compared with zero.
+    # Wide enough for the size to be added.
     wide = (
         dtypes.int32
         if builtins.all(start.dtype.itemsize < 4 or start.dtype is dtypes.int32 for start in given)
@@ -96,7 +96,9 @@ def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: S
     )
     wrapped = []
     for start, axis in zip(given, axes, strict=True):
-        at = operators.to_dtype(start, wide)
+        # What int64 can't hold is beyond the end all the same.
+        at = min(start, operators.scalar(1 << 62, start.dtype)) if start.dtype is dtypes.uint64 else start
+        at = operators.to_dtype(at, wide)
         if dtypes.kind(start.dtype) == "signed":
             at = select(lt(at, 0), add(at, operators.scalar(x.shape[axis], wide)), at)
         wrapped.append(reshape(at, (1,)))

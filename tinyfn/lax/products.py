@@ -114,8 +114,8 @@ def conv_dimension_numbers(
     ):
         raise ValueError(
             f"dimension_numbers {specs} for arrays with {ndim} axes must be three strings of as many "
-            "letters: N and "
-            'C, O and I, N and C, and the same ones for the spatial axes, as ("NHWC", "HWIO", "NHWC"); '
+            'letters: N and C, O and I, N and C, and the same ones for the spatial axes, as ("NHWC", '
+            '"HWIO", "NHWC"); '
             f"at {user_line()}"
         )
     letters = [letter for letter in specs[1] if letter not in "OI"]

@@ -34,7 +34,7 @@ def _greatest(dtype: Any) -> float:
 def _gated(x: Array, gate: Callable[[Array], Array]) -> Array:
     """x · gate(x) for a gate that goes to 0 below and to 1 above.
 
-    Far out, where it has got there in every dtype, the product and its derivatives might be infinity times 0."""
+    Far out, where it has got there in every dtype, the product and its derivatives might be inf · 0."""
     far = lax.gt(lax.abs(x), _greatest(x.dtype) ** (1 / 3))
     inside = where(far, 0, x)
     return where(far, relu(x), lax.mul(inside, gate(inside)))

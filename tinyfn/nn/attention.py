@@ -49,8 +49,7 @@ def dot_product_attention(
     if keys.shape != values.shape or keys.shape[::3] != (size, depth) or heads % groups:
         raise ValueError(
             "nn.dot_product_attention needs query [B, T, N, H], key and value [B, S, K, H] with K dividing "
-            "N, not "
-            f"{described(arrays)}; at {user_line()}"
+            f"N, not {described(arrays)}; at {user_line()}"
         )
     dtype = keys.dtype
     if not dtypes.is_float(dtype) or queries.dtype is not dtype or values.dtype is not dtype:

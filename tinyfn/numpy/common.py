@@ -38,7 +38,9 @@ def described(*xs: Array) -> str:
 def operand(x: Any, what: str) -> Array:
     """An argument as an array; lists raise a TypeError that names the function."""
     if isinstance(x, (list, tuple)):
-        raise TypeError(f"{what} takes arrays or numbers, not a {type(x).__name__}{at_user()}: use array(...) on it first")
+        raise TypeError(
+            f"{what} takes arrays or numbers, not a {type(x).__name__}{at_user()}: use array(...) on it first"
+        )
     return o.operand(x)
 
 
@@ -94,6 +96,15 @@ def inexact(x: Any, what: str) -> Array:
     return array if dtypes.is_inexact(array.dtype) else o.to_dtype(array, dtypes.DEFAULT_FLOAT)
 
 
+def floats(what: str, *xs: Any) -> list[Array]:
+    """The arguments as arrays of one float dtype; integers and bools become float32."""
+    for x in xs:
+        if isinstance(x, (list, tuple)):
+            operand(x, what)
+    arrays = promoted(*xs)
+    return [a if dtypes.is_inexact(a.dtype) else o.to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
+
+
 def sequence(xs: Any, what: str) -> list[Array]:
     """A sequence of arrays, or the slices of one array along its first axis."""
     if isinstance(xs, (Array, np.ndarray)):
@@ -123,7 +134,11 @@ def move_to(x: Array, axis: int, target: int) -> Array:
 def permute(x: Array, order: Sequence[int]) -> Array:
     """x with its axes in another order."""
     permutation = tuple(order)
-    return x if permutation == tuple(range(x.ndim)) else bind(prims.transpose, (x,), {"permutation": permutation})
+    return (
+        x
+        if permutation == tuple(range(x.ndim))
+        else bind(prims.transpose, (x,), {"permutation": permutation})
+    )
 
 
 def slice_axis(x: Array, axis: int, start: Any, limit: Any, step: int = 1) -> Array:

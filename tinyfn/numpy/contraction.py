@@ -16,12 +16,12 @@ from ..trace.indexing import reshape
 from ..trace.sint import is_symbolic
 from ..trace.tracing import bind
 from .common import (
-    cast,
     ArrayLike,
     DTypeLike,
     at_user,
     axes_of,
     axis_of,
+    cast,
     concatenate_arrays,
     described,
     inexact,
@@ -58,25 +58,37 @@ def matmul(
     return o.matmul(x, y)
 
 
-def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
     """The sums of products over the last axis of a and the last but one (or only one) of b; scalars are multiplied."""
     x, y = _operands("dot", preferred_element_type, a, b)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     axis = max(y.ndim - 2, 0)
     if x.shape[-1] != y.shape[axis]:
-        raise ValueError(f"dot of {described(x, y)}: axes {x.ndim - 1} and {axis} have different sizes{at_user()}")
+        raise ValueError(
+            f"dot of {described(x, y)}: axes {x.ndim - 1} and {axis} have different sizes{at_user()}"
+        )
     return _dot(x, y, ((x.ndim - 1,), (axis,)))
 
 
-def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
     """The sum of the products of all elements."""
     x, y = _operands("vdot", preferred_element_type, a, b)
     return dot(reshape(x, (x.size,)), reshape(y, (y.size,)))
 
 
 def vecdot(
-    x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None, preferred_element_type: DTypeLike = None
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
 ) -> Array:
     """The sums of products along an axis of both, broadcasting the others."""
     x, y = _operands("vecdot", preferred_element_type, x1, x2)
@@ -97,7 +109,9 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return einsum("...i,...ij->...j", x1, x2)
 
 
-def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
     """The sums of products over the last axes of both; scalars are multiplied."""
     x, y = _operands("inner", preferred_element_type, a, b)
     if x.ndim == 0 or y.ndim == 0:
@@ -114,20 +128,29 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 
 def tensordot(
-    a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
 ) -> Array:
     """The sums of products over pairs of axes: a number (the last of a, the first of b), or the axes of a and those of b."""
     x, y = _operands("tensordot", preferred_element_type, a, b)
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if not 0 <= count <= min(x.ndim, y.ndim):
-            raise ValueError(f"tensordot of {described(x, y)} over {count} axes: there are not as many{at_user()}")
+            raise ValueError(
+                f"tensordot of {described(x, y)} over {count} axes: there are not as many{at_user()}"
+            )
         first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     else:
         left, right = axes
         first, second = axes_of(left, x.ndim, "tensordot"), axes_of(right, y.ndim, "tensordot")
     if [x.shape[i] for i in first] != [y.shape[i] for i in second]:
-        raise ValueError(f"tensordot of {described(x, y)}: axes {first} and {second} have different sizes{at_user()}")
+        raise ValueError(
+            f"tensordot of {described(x, y)}: axes {first} and {second} have different sizes{at_user()}"
+        )
     return _dot(x, y, (first, second))
 
 
@@ -136,11 +159,16 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = promoted(operand(a, "kron"), operand(b, "kron"))
     ndim = max(x.ndim, y.ndim)
     x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
-    spread = [reshape(x, tuple([n for s in x_shape for n in (s, 1)])), reshape(y, tuple([n for s in y_shape for n in (1, s)]))]
+    spread = [
+        reshape(x, tuple([n for s in x_shape for n in (s, 1)])),
+        reshape(y, tuple([n for s in y_shape for n in (1, s)])),
+    ]
     return reshape(multiply(*spread), tuple([n * m for n, m in zip(x_shape, y_shape, strict=True)]))
 
 
-def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
     """The cross product of vectors with 3 elements along an axis (or 2, which are taken to lie in the plane)."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -183,7 +211,9 @@ def einsum(
     sizes = _sizes(subscripts, terms, arrays)
     for letter in result:
         if letter not in sizes:
-            raise ValueError(f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}")
+            raise ValueError(
+                f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}"
+            )
     work = [_reduced(x, term, sizes) for x, term in zip(arrays, terms, strict=True)]
     # What only one operand has and the result has not is summed at once.
     for i, (x, term) in enumerate(work):
@@ -213,7 +243,9 @@ def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The subscripts in letters of einsum(x, [0, 1], y, [1, 2], [0, 2])."""
 
     def letters(term: Sequence[Any]) -> str:
-        return "".join("..." if i is Ellipsis else chr(ord("A") + i) if i < 26 else chr(ord("a") + i - 26) for i in term)
+        return "".join(
+            "..." if i is Ellipsis else chr(ord("A") + i) if i < 26 else chr(ord("a") + i - 26) for i in term
+        )
 
     operands, terms = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
     subscripts = ",".join(letters(t) for t in terms)
@@ -228,16 +260,22 @@ def _parse(subscripts: str, arrays: list[Array]) -> tuple[list[Letters], Letters
     left, arrow, right = text.partition("->")
     parts = left.split(",")
     if len(parts) != len(arrays):
-        raise ValueError(f"einsum {subscripts!r}: it describes {len(parts)} operands, not {len(arrays)}{at_user()}")
+        raise ValueError(
+            f"einsum {subscripts!r}: it describes {len(parts)} operands, not {len(arrays)}{at_user()}"
+        )
     terms: list[Letters] = []
     most = 0
     for part, x in zip(parts, arrays, strict=True):
         before, dots, after = part.partition("...")
         if not all(c.isalpha() for c in before + after):
-            raise ValueError(f"einsum {subscripts!r}: {part!r} is not made of letters and one '...'{at_user()}")
+            raise ValueError(
+                f"einsum {subscripts!r}: {part!r} is not made of letters and one '...'{at_user()}"
+            )
         extra = x.ndim - len(before) - len(after)
         if extra < 0 or (extra and not dots):
-            raise ValueError(f"einsum {subscripts!r}: {part!r} does not fit the axes of {described(x)}{at_user()}")
+            raise ValueError(
+                f"einsum {subscripts!r}: {part!r} does not fit the axes of {described(x)}{at_user()}"
+            )
         # Counted from the last, so that axes of ellipses of different lengths line up.
         terms.append((*before, *[str(i) for i in range(extra - 1, -1, -1)], *after))
         most = max(most, extra if dots else 0)
@@ -245,7 +283,9 @@ def _parse(subscripts: str, arrays: list[Array]) -> tuple[list[Letters], Letters
     if arrow:
         before, dots, after = right.partition("...")
         if not all(c.isalpha() for c in before + after):
-            raise ValueError(f"einsum {subscripts!r}: {right!r} is not made of letters and one '...'{at_user()}")
+            raise ValueError(
+                f"einsum {subscripts!r}: {right!r} is not made of letters and one '...'{at_user()}"
+            )
         result = (*before, *(ellipsis if dots else ()), *after)
         if len(set(result)) != len(result):
             raise ValueError(f"einsum {subscripts!r}: a letter repeats in the result{at_user()}")
@@ -331,14 +371,24 @@ def _cheapest(work: list[tuple[Array, Letters]], result: Letters, sizes: dict[st
 
 
 def convolve(
-    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
 ) -> Array:
     """The convolution of two 1-d arrays: every overlap ("full"), as many as the longer has ("same"), or complete ones ("valid")."""
     return _convolution(a, v, mode, True, preferred_element_type)
 
 
 def correlate(
-    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
 ) -> Array:
     """The correlation of two 1-d arrays: `convolve` with the second reversed."""
     return _convolution(a, v, mode, False, preferred_element_type)
@@ -388,7 +438,9 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     return concatenate_arrays(columns, 1)
 
 
-def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: float = 2 * np.pi) -> Array:
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: float = 2 * np.pi
+) -> Array:
     """Angles along an axis with jumps of more than half a period taken out by adding periods."""
     from .elementwise import absolute, less, where
     from .reductions import cumsum, diff

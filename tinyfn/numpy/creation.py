@@ -13,11 +13,27 @@ from ..trace import prims
 from ..trace.array import Array, as_array, is_scalar, own, wrap
 from ..trace.indexing import reshape
 from ..trace.tracing import Tracer, bind, current_trace
-from .common import cast, ArrayLike, DTypeLike, Shape, at_user, axis_of, dtype_or, full_of, inexact, iota, operand, promoted, shape_of
+from .common import (
+    ArrayLike,
+    DTypeLike,
+    Shape,
+    at_user,
+    axis_of,
+    cast,
+    dtype_or,
+    floats,
+    full_of,
+    inexact,
+    iota,
+    operand,
+    shape_of,
+)
 from .elementwise import add, divide, equal, greater_equal, multiply, subtract, where
 
 
-def array(object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = None, ndmin: int = 0) -> Array:
+def array(
+    object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = None, ndmin: int = 0
+) -> Array:
     """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
 
     Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are kept."""
@@ -101,7 +117,9 @@ def _checked(x: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
     try:
         return np.array(x, dtype)
     except OverflowError as error:
-        raise OverflowError(f"array: {error}{at_user()}: give it a wider dtype, for example dtype='int64'") from None
+        raise OverflowError(
+            f"array: {error}{at_user()}: give it a wider dtype, for example dtype='int64'"
+        ) from None
     except ValueError as error:
         raise ValueError(f"array: {error}{at_user()}") from None
 
@@ -167,7 +185,9 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
     try:
         return o.broadcast_to(value, sizes)
     except ValueError:
-        raise ValueError(f"full: a value of shape {list(value.shape)} does not fit {list(sizes)}{at_user()}") from None
+        raise ValueError(
+            f"full: a value of shape {list(value.shape)} does not fit {list(sizes)}{at_user()}"
+        ) from None
 
 
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None) -> Array:
@@ -185,7 +205,9 @@ def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: Shape | Non
     return full_like(prototype, 0, dtype, shape)
 
 
-def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None) -> Array:
+def full_like(
+    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None
+) -> Array:
     """One value everywhere, in a's dtype and shape or in those given."""
     if hasattr(a, "dtype") and hasattr(a, "shape"):
         own_dtype, own_shape = dtypes.canonical(a.dtype), a.shape
@@ -200,7 +222,11 @@ def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shap
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None) -> Array:
     """start, start + step, ... before stop; from 0 with one argument. The arguments are numbers known to Python."""
-    first, last, by = (0, start, 1 if step is None else step) if stop is None else (start, stop, 1 if step is None else step)
+    first, last, by = (
+        (0, start, 1 if step is None else step)
+        if stop is None
+        else (start, stop, 1 if step is None else step)
+    )
     bounds = [a.item() if isinstance(a, (Array, np.generic, np.ndarray)) else a for a in (first, last, by)]
     first, last, by = bounds
     if by == 0:
@@ -240,12 +266,16 @@ def linspace(
         step = (stop - start) / intervals if intervals else float("nan")  # type: ignore[operator]
         result = cast(numbers, target)
         return (result, wrap(np.asarray(step, dtypes.DEFAULT_FLOAT))) if retstep else result
-    first, last = promoted(inexact(start, "linspace"), inexact(stop, "linspace"))
+    first, last = floats("linspace", start, stop)
     target = dtype_or(dtype, first.dtype)
     shape = o.broadcast_shapes(first.shape, last.shape)
     first, last = o.broadcast_to(first, shape), o.broadcast_to(last, shape)
     first, last = reshape(first, (1, *shape)), reshape(last, (1, *shape))
-    position = reshape(iota(first.dtype, (num,), 0), (num,) + (1,) * len(shape)) if num else full_of(0, first.dtype, (0,) + (1,) * len(shape))
+    position = (
+        reshape(iota(first.dtype, (num,), 0), (num,) + (1,) * len(shape))
+        if num
+        else full_of(0, first.dtype, (0,) + (1,) * len(shape))
+    )
     share = divide(position, max(intervals, 1))
     numbers = add(multiply(first, subtract(1, share)), multiply(last, share))
     if endpoint and num > 1:
@@ -278,7 +308,12 @@ def logspace(
 
 
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike = None,
+    axis: int = 0,
 ) -> Array:
     """`num` numbers from start to stop with equal quotients; both of the same sign."""
     first, last = inexact(start, "geomspace"), inexact(stop, "geomspace")
@@ -292,7 +327,10 @@ def geomspace(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
     """An N x M matrix with ones on the k-th diagonal and zeros elsewhere."""
     shape = shape_of((N, N if M is None else M), "eye")
-    return cast(equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1)), dtype_or(dtype, dtypes.DEFAULT_FLOAT))
+    return cast(
+        equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1)),
+        dtype_or(dtype, dtypes.DEFAULT_FLOAT),
+    )
 
 
 def identity(n: int, dtype: DTypeLike = None) -> Array:
@@ -340,7 +378,9 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
     return bind(prims.concatenate, tuple([reshape(g, (1, *shape)) for g in grids]), {"axis": 0})
 
 
-def fromfunction(function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = None, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = None, **kwargs: Any
+) -> Any:
     """The function of the coordinates of a grid of this shape, called once on arrays of them."""
     sizes = shape_of(shape, "fromfunction")
     target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)

@@ -11,7 +11,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.tracing import bind
-from .common import cast, ArrayLike, at_user, binary, inexact, operand, promoted, unary
+from .common import ArrayLike, at_user, binary, cast, floats, inexact, operand, promoted, unary
 
 # Arithmetic
 
@@ -311,7 +311,7 @@ def sinc(x: ArrayLike, /) -> Array:
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """sqrt(x² + y²), without overflow on the way; infinite if x or y is, even beside a NaN."""
-    x, y = promoted(inexact(x, "hypot"), inexact(y, "hypot"))
+    x, y = floats("hypot", x, y)
     x, y = absolute(x), absolute(y)
     infinite = o.bitwise_or(isinf(x), isinf(y))
     large, small = maximum(x, y), minimum(x, y)
@@ -323,13 +323,13 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """log(exp(x) + exp(y)), without overflow on the way."""
-    x, y = promoted(inexact(x, "logaddexp"), inexact(y, "logaddexp"))
+    x, y = floats("logaddexp", x, y)
     return _logaddexp(x, y, 1.0)
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """log2(2**x + 2**y), without overflow on the way."""
-    x, y = promoted(inexact(x, "logaddexp2"), inexact(y, "logaddexp2"))
+    x, y = floats("logaddexp2", x, y)
     return _logaddexp(x, y, float(np.log(2.0)))
 
 
@@ -444,7 +444,7 @@ def signbit(x: ArrayLike, /) -> Array:
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x with the sign of y."""
-    x, y = promoted(inexact(x, "copysign"), inexact(y, "copysign"))
+    x, y = floats("copysign", x, y)
     return where(not_equal(signbit(x), signbit(y)), negative(x), x)
 
 
@@ -464,7 +464,7 @@ def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
 
 def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
     """0 where x is negative, 1 where it is positive, y where it is 0."""
-    x, y = promoted(inexact(x, "heaviside"), inexact(y, "heaviside"))
+    x, y = floats("heaviside", x, y)
     step = where(less(x, 0), 0, where(equal(x, 0), y, 1))
     return where(isnan(x), x, step)
 

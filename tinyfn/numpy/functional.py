@@ -12,14 +12,16 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array, is_scalar
 from ..trace.indexing import reshape
-from .common import cast, ArrayLike, DTypeLike, at_user, operand
+from .common import ArrayLike, DTypeLike, at_user, cast, operand
 from .elementwise import bitwise_and, equal, isclose, isnan, where
 from .reductions import all as all_
 
 # Functions of functions
 
 
-def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None) -> Callable[..., Any]:
+def vectorize(
+    pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None
+) -> Callable[..., Any]:
     """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes, broadcast.
 
     `excluded` are positions of arguments that are passed on as they are."""
@@ -31,19 +33,25 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signat
     if signature is not None:
         inputs, arrow, _ = signature.replace(" ", "").partition("->")
         if not arrow:
-            raise ValueError(f"vectorize: a signature has the form '(n),(n)->()', not {signature!r}{at_user()}")
+            raise ValueError(
+                f"vectorize: a signature has the form '(n),(n)->()', not {signature!r}{at_user()}"
+            )
         cores = [len([d for d in part.strip("()").split(",") if d]) for part in inputs.split("),(")]
 
     @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         mapped = [i for i in range(len(args)) if i not in excluded]
         if cores is not None and len(cores) != len(mapped):
-            raise ValueError(f"vectorize: the signature {signature!r} has {len(cores)} arguments, not {len(mapped)}{at_user()}")
+            raise ValueError(
+                f"vectorize: the signature {signature!r} has {len(cores)} arguments, not {len(mapped)}{at_user()}"
+            )
         arrays = [operand(args[i], "vectorize") for i in mapped]
         counts = cores or [0] * len(arrays)
         for a, count in zip(arrays, counts, strict=True):
             if a.ndim < count:
-                raise ValueError(f"vectorize: an argument of shape {list(a.shape)} lacks axes of {signature!r}{at_user()}")
+                raise ValueError(
+                    f"vectorize: an argument of shape {list(a.shape)} lacks axes of {signature!r}{at_user()}"
+                )
         leads = [a.shape[: a.ndim - count] for a, count in zip(arrays, counts, strict=True)]
         shape = o.broadcast_shapes(*leads) if leads else ()
 
@@ -57,10 +65,17 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signat
         # The innermost map is over the last of the shared axes; an axis of size 1 that others have longer is not mapped.
         plans = []
         for axis in range(-1, -len(shape) - 1, -1):
-            along = [0 if len(lead) >= -axis and (lead[axis] is shape[axis] or lead[axis] == shape[axis]) else None for lead in leads]
+            along = [
+                0 if len(lead) >= -axis and (lead[axis] is shape[axis] or lead[axis] == shape[axis]) else None
+                for lead in leads
+            ]
             plans.append(along)
         squeezed = [
-            reshape(a, tuple([n for k, n in enumerate(lead) if plans[len(lead) - k - 1][j] == 0]) + a.shape[len(lead) :])
+            reshape(
+                a,
+                tuple([n for k, n in enumerate(lead) if plans[len(lead) - k - 1][j] == 0])
+                + a.shape[len(lead) :],
+            )
             for j, (a, lead) in enumerate(zip(arrays, leads, strict=True))
         ]
         for along in plans:
@@ -75,7 +90,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
     array = operand(x, "piecewise")
     if isinstance(condlist, (Array, np.ndarray)):
         stacked = o.operand(condlist)
-        conditions = [stacked] if stacked.shape == array.shape else [stacked[i] for i in range(stacked.shape[0])]  # type: ignore[index]
+        conditions = (
+            [stacked] if stacked.shape == array.shape else [stacked[i] for i in range(stacked.shape[0])]
+        )  # type: ignore[index]
     else:
         conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     functions = list(funclist)
@@ -113,7 +130,9 @@ def size(a: ArrayLike, axis: int | None = None) -> Any:
     return x.size if axis is None else x.shape[axis]
 
 
-def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether all elements are close, |a - b| <= atol + rtol * |b|, as a bool array."""
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
@@ -206,7 +225,9 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
         if kind in kinds:
             return dtypes.kind(target) in kinds[kind]
         if kind not in [d.name for d in dtypes.ALL]:
-            raise ValueError(f"isdtype: {kind!r} is neither a kind ({', '.join(kinds)}) nor a dtype{at_user()}")
+            raise ValueError(
+                f"isdtype: {kind!r} is neither a kind ({', '.join(kinds)}) nor a dtype{at_user()}"
+            )
     return target is dtypes.canonical(kind)
 
 
@@ -218,8 +239,14 @@ def result_type(*args: Any) -> dtypes.DType:
     found_weak = True
     for x in args:
         dtype = _dtype_of(x)
-        weak = bool(getattr(x, "weak_type", False)) or (is_scalar(x) and type(x) is not bool) or _is_number_type(x)
-        found, found_weak = (dtype, weak) if found is None else dtypes.promote_pair(found, found_weak, dtype, weak)
+        weak = (
+            bool(getattr(x, "weak_type", False))
+            or (is_scalar(x) and type(x) is not bool)
+            or _is_number_type(x)
+        )
+        found, found_weak = (
+            (dtype, weak) if found is None else dtypes.promote_pair(found, found_weak, dtype, weak)
+        )
     assert found is not None
     return found
 
@@ -248,7 +275,12 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     if dtypes.bfloat16 in (first, second) or {first, second} & set(dtypes.NARROW_FLOATS):
         if dtypes.kind(first) == "float":
             a, b = ml_dtypes.finfo(first), ml_dtypes.finfo(second) if dtypes.is_float(second) else None
-            return b is not None and a.nmant <= b.nmant and float(a.max) <= float(b.max) or dtypes.kind(second) == "complex"
+            return (
+                (b is not None
+                and a.nmant <= b.nmant
+                and float(a.max) <= float(b.max))
+                or dtypes.kind(second) == "complex"
+            )
         return first is dtypes.bool_ or (first.itemsize == 1 and second is dtypes.bfloat16)
     return bool(np.can_cast(first, second, "safe"))
 

@@ -17,12 +17,13 @@ from ..trace.errors import ConcretizationError
 from ..trace.indexing import reshape
 from ..trace.tracing import bind
 from .common import (
-    cast,
     ArrayLike,
     at_user,
     axis_of,
+    cast,
     concatenate_arrays,
     described,
+    floats,
     full_of,
     iota,
     move_to,
@@ -32,8 +33,22 @@ from .common import (
     sequence,
     slice_axis,
 )
-from .elementwise import add, bitwise_and, bitwise_or, divide, equal, greater, isnan, less, less_equal, logical_not, multiply
-from .elementwise import not_equal, subtract, where
+from .elementwise import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    divide,
+    equal,
+    greater,
+    isnan,
+    less,
+    less_equal,
+    logical_not,
+    multiply,
+    not_equal,
+    subtract,
+    where,
+)
 
 
 def take(
@@ -52,7 +67,9 @@ def take(
     "clip" and "wrap" move them. A position that is a Python or NumPy integer raises IndexError instead."""
     x = operand(a, "take")
     if isinstance(indices, (list, tuple)):
-        raise TypeError(f"take: indices must be an array or an integer, not a {type(indices).__name__}{at_user()}")
+        raise TypeError(
+            f"take: indices must be an array or an integer, not a {type(indices).__name__}{at_user()}"
+        )
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     place = axis_of(axis, x.ndim, "take")
@@ -77,7 +94,9 @@ def take_along_axis(
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     if x.ndim != positions.ndim:
-        raise ValueError(f"take_along_axis: {described(x, positions)} must have one number of axes{at_user()}")
+        raise ValueError(
+            f"take_along_axis: {described(x, positions)} must have one number of axes{at_user()}"
+        )
     place = axis_of(axis, x.ndim, "take_along_axis")
     last = x.ndim - 1
     x, positions = move_to(x, place, last), move_to(positions, place, last)
@@ -103,11 +122,19 @@ def take_along_axis(
 
 
 def put_along_axis(
-    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *, mode: str | None = None
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
 ) -> Array:
     """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do not change."""
     if inplace:
-        raise ValueError(f"put_along_axis needs inplace=False: arrays do not change, the result is a new one{at_user()}")
+        raise ValueError(
+            f"put_along_axis needs inplace=False: arrays do not change, the result is a new one{at_user()}"
+        )
     x, positions = operand(arr, "put_along_axis"), operand(indices, "put_along_axis")
     if axis is None:
         flat = put_along_axis(reshape(x, (x.size,)), positions, values, 0, False, mode=mode)
@@ -155,7 +182,13 @@ def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
 
 
 def argsort(
-    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Array:
     """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN goes last."""
     x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
@@ -174,7 +207,13 @@ def argsort(
 
 
 def sort(
-    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Array:
     """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`)."""
     x = operand(a, "sort")
@@ -215,7 +254,12 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
 
 
 def searchsorted(
-    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = None
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str | None = None,
 ) -> Array:
     """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in order.
 
@@ -234,7 +278,10 @@ def searchsorted(
         at_middle = take(x, middle, mode="clip")
         goes_after = _before(at_middle, values) if side == "left" else logical_not(_before(values, at_middle))
         goes_after = bitwise_and(goes_after, less(low, high))
-        low, high = where(goes_after, add(middle, 1), low), where(goes_after, high, o.elementwise(prims.min, middle, high))
+        low, high = (
+            where(goes_after, add(middle, 1), low),
+            where(goes_after, high, o.elementwise(prims.min, middle, high)),
+        )
     return low
 
 
@@ -260,18 +307,29 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 
 def interp(
-    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | None = None, right: ArrayLike | None = None, period: None = None
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: None = None,
 ) -> Array:
     """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or `left`, `right`."""
     if period is not None:
         raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
-    from .common import inexact
 
-    at, xs, ys = promoted(inexact(x, "interp"), inexact(xp, "interp"), inexact(fp, "interp"))
+    at, xs, ys = floats("interp", x, xp, fp)
     n = xs.shape[0]
-    upper = o.elementwise(prims.clamp, o.scalar(1, dtypes.int32), searchsorted(xs, at, "right"), o.scalar(max(n - 1, 1), dtypes.int32))
+    upper = o.elementwise(
+        prims.clamp,
+        o.scalar(1, dtypes.int32),
+        searchsorted(xs, at, "right"),
+        o.scalar(max(n - 1, 1), dtypes.int32),
+    )
     lower = subtract(upper, 1)
-    x0, x1, y0, y1 = (take(v, i, mode="clip") for v, i in ((xs, lower), (xs, upper), (ys, lower), (ys, upper)))
+    x0, x1, y0, y1 = (
+        take(v, i, mode="clip") for v, i in ((xs, lower), (xs, upper), (ys, lower), (ys, upper))
+    )
     width = subtract(x1, x0)
     share = divide(subtract(at, x0), where(equal(width, 0), 1, width))
     result = add(y0, multiply(where(equal(width, 0), 0, share), subtract(y1, y0)))
@@ -282,7 +340,9 @@ def interp(
 # Counting
 
 
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
     """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the result's size."""
     values = operand(x, "bincount")
     if not dtypes.is_integer(values.dtype) or values.ndim != 1:
@@ -298,7 +358,11 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
 
 
 def histogram(
-    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None, density: bool = False
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[Any] | None = None,
+    weights: ArrayLike | None = None,
+    density: bool = False,
 ) -> tuple[Array, Array]:
     """How many elements lie in each of the bins (a number of equal ones, or their edges), and the edges."""
     from .reductions import diff, sum
@@ -311,14 +375,20 @@ def histogram(
     place = subtract(searchsorted(edges, x, "right"), 1)
     place = where(equal(x, edges[counts]), counts - 1, place)  # type: ignore[index]
     inside = bitwise_and(o.greater_equal(x, edges[0]), less_equal(x, edges[counts]))  # type: ignore[index]
-    ones: Array = full_of(1, dtypes.float32, x.shape) if weights is None else reshape(operand(weights, "histogram"), x.shape)
+    ones: Array = (
+        full_of(1, dtypes.float32, x.shape)
+        if weights is None
+        else reshape(operand(weights, "histogram"), x.shape)
+    )
     result = AtIndex(full_of(0, ones.dtype, (counts,)), where(inside, place, counts)).add(ones, mode="drop")
     if density:
         return divide(divide(result, sum(result)), diff(edges)), edges
     return result, edges
 
 
-def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None) -> Array:
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
+) -> Array:
     """The edges of the bins of `histogram`: those given, or those of a number of equal ones."""
     from .common import inexact
     from .creation import linspace
@@ -329,7 +399,9 @@ def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any]
         return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
     low, high = (min(x), max(x)) if range is None else (cast(range[0], x.dtype), cast(range[1], x.dtype))
     same = equal(low, high)
-    edges: Array = linspace(where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), int(bins) + 1)  # type: ignore[arg-type]
+    edges: Array = linspace(
+        where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), int(bins) + 1
+    )  # type: ignore[arg-type]
     return edges
 
 
@@ -341,7 +413,9 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     rest = operand(indices, "unravel_index")
     total = prod(sizes)
-    rest = o.elementwise(prims.clamp, o.scalar(-total, rest.dtype), rest, o.scalar(max(total - 1, 0), rest.dtype))
+    rest = o.elementwise(
+        prims.clamp, o.scalar(-total, rest.dtype), rest, o.scalar(max(total - 1, 0), rest.dtype)
+    )
     rest = where(less(rest, 0), add(rest, total), rest)
     results = []
     for n in reversed(sizes):
@@ -350,7 +424,9 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     return tuple(reversed(results))
 
 
-def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Array:
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C"
+) -> Array:
     """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones only), "clip", "wrap"."""
     arrays = [operand(i, "ravel_multi_index") for i in multi_index]
     if len(arrays) != len(dims):
@@ -360,7 +436,9 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mod
             attempt = "check that positions exist (use mode='clip' or 'wrap')"
             known = a.concrete(attempt, ConcretizationError)
             if ((known < 0) | (known >= n)).any():
-                raise ValueError(f"ravel_multi_index: a position is out of bounds for axis {axis} of size {n}{at_user()}")
+                raise ValueError(
+                    f"ravel_multi_index: a position is out of bounds for axis {axis} of size {n}{at_user()}"
+                )
     pairs = list(zip(arrays, dims, strict=True))
     flat: Any = 0
     for a, n in pairs if order == "C" else reversed(pairs):
@@ -405,9 +483,15 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     place = where(holds, subtract(cumsum(cast(holds, dtypes.int32)), 1), size)
     flat = AtIndex(full_of(0, dtypes.int32, (size,)), place).set(iota(dtypes.int32, (total,), 0), mode="drop")
     filled = less(iota(dtypes.int32, (size,), 0), count)
-    fills = fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * x.ndim
+    fills = (
+        fill_value
+        if isinstance(fill_value, (tuple, list))
+        else (0 if fill_value is None else fill_value,) * x.ndim
+    )
     axes = unravel_index(flat, x.shape)
-    return tuple([where(filled, positions, cast(f, dtypes.int32)) for positions, f in zip(axes, fills, strict=True)])
+    return tuple(
+        [where(filled, positions, cast(f, dtypes.int32)) for positions, f in zip(axes, fills, strict=True)]
+    )
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -484,7 +568,11 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     count = at.size
     new = cast(values, x.dtype)
     if at.ndim == 0 and new.ndim:
-        new = move_to(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place) if new.ndim <= x.ndim else new
+        new = (
+            move_to(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place)
+            if new.ndim <= x.ndim
+            else new
+        )
         count = new.shape[place]
     new = o.broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
     where_new = np.where(at < 0, at + n, at).reshape(-1)
@@ -492,7 +580,9 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     return take(concatenate_arrays([x, new], place), order, place)
 
 
-def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False) -> Array:
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
+) -> Array:
     """Whether each element is among the others."""
     from .reductions import any
 
@@ -501,7 +591,9 @@ def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = Fal
     return logical_not(found) if invert else found
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
     """The function of each 1-d slice along an axis; what it returns takes the place of that axis."""
     from ..transforms.vmap import vmap
 

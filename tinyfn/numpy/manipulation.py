@@ -18,13 +18,13 @@ from ..trace.indexing import reshape as reshaped
 from ..trace.sint import is_symbolic
 from ..trace.tracing import bind
 from .common import (
-    cast,
     ArrayLike,
     Axis,
     Shape,
     at_user,
     axes_of,
     axis_of,
+    cast,
     concatenate_arrays,
     described,
     iota,
@@ -55,7 +55,9 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
             known = known if not is_symbolic(n) and n == -1 else known * n
         total = x.size
         if not is_symbolic(known) and (known == 0 or (not is_symbolic(total) and total % known)):
-            raise ValueError(f"can't reshape {described(x)} into {tuple(sizes)}: {total} is no multiple of {known}{at_user()}")
+            raise ValueError(
+                f"can't reshape {described(x)} into {tuple(sizes)}: {total} is no multiple of {known}{at_user()}"
+            )
         sizes[unknown[0]] = total // known
     if order == "F":
         return transpose(reshaped(transpose(x), tuple(sizes[::-1])))
@@ -63,7 +65,9 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
         raise ValueError(f"reshape: order must be 'C' or 'F', not {order!r}{at_user()}")
     target = tuple(sizes)
     if not any(is_symbolic(n) for n in (*target, *x.shape)) and prod(target) != prod(x.shape):
-        raise ValueError(f"can't reshape {described(x)} into {target}: {x.size} elements are not {prod(target)}{at_user()}")
+        raise ValueError(
+            f"can't reshape {described(x)} into {target}: {x.size} elements are not {prod(target)}{at_user()}"
+        )
     return reshaped(x, target)
 
 
@@ -158,7 +162,9 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Arrays of fewer axes with new ones, until there are 3: [n] becomes [1,n,1], and [m,n] becomes [m,n,1]."""
     return _atleast(
-        arys, "atleast_3d", lambda s: (1, *s, 1) if len(s) == 1 else (1, 1, 1) if not s else (*s, 1) if len(s) == 2 else s
+        arys,
+        "atleast_3d",
+        lambda s: (1, *s, 1) if len(s) == 1 else (1, 1, 1) if not s else (*s, 1) if len(s) == 2 else s,
     )
 
 
@@ -204,7 +210,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     if any(x.ndim != xs[0].ndim for x in xs) or xs[0].ndim == 0:
         raise ValueError(f"concatenate: {_listed(xs)} do not have one number of axes, above 0{at_user()}")
     place = axis_of(axis, xs[0].ndim, "concatenate")
-    if any(x.shape[:place] + x.shape[place + 1 :] != xs[0].shape[:place] + xs[0].shape[place + 1 :] for x in xs):
+    if any(
+        x.shape[:place] + x.shape[place + 1 :] != xs[0].shape[:place] + xs[0].shape[place + 1 :] for x in xs
+    ):
         raise ValueError(f"concatenate along axis {place}: the other axes of {_listed(xs)} differ{at_user()}")
     return concatenate_arrays(xs, place)
 
@@ -261,11 +269,16 @@ def _pieces(x: Array, indices_or_sections: Any, axis: int, what: str, even: bool
     else:
         count = operator.index(indices_or_sections)
         if count < 1 or (even and size % count):
-            raise ValueError(f"{what}: {size} elements along axis {place} do not make {count} equal parts{at_user()}")
+            raise ValueError(
+                f"{what}: {size} elements along axis {place} do not make {count} equal parts{at_user()}"
+            )
         extra = size % count
         cuts = [i * (size // count) + builtins.min(i, extra) for i in range(1, count)]
     ends = [*cuts, size]
-    return [slice_axis(x, place, begin, builtins.max(begin, end)) for begin, end in zip([0, *cuts], ends, strict=True)]
+    return [
+        slice_axis(x, place, begin, builtins.max(begin, end))
+        for begin, end in zip([0, *cuts], ends, strict=True)
+    ]
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -305,11 +318,15 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     counts = (1,) * (x.ndim - len(counts)) + counts
     shape = (1,) * (len(counts) - x.ndim) + x.shape
     pairs = tuple([n for pair in zip(counts, shape, strict=True) for n in pair])
-    spread = bind(prims.broadcast, (reshaped(x, shape),), {"shape": pairs, "axes": tuple(range(1, len(pairs), 2))})
+    spread = bind(
+        prims.broadcast, (reshaped(x, shape),), {"shape": pairs, "axes": tuple(range(1, len(pairs), 2))}
+    )
     return reshaped(spread, tuple([c * n for c, n in zip(counts, shape, strict=True)]))
 
 
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Array:
+def repeat(
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
     """Each element repeated along an axis (of the raveled array, for None): as often as a number, or numbers, say.
 
     The numbers must be known, or `total_repeat_length` given, to which the result is cut or filled with the last element."""
@@ -328,14 +345,18 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_
     from .reductions import cumsum
 
     if total_repeat_length is not None:
-        counts = o.broadcast_to(ravel(o.operand(np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats)), (n,))
+        counts = o.broadcast_to(
+            ravel(o.operand(np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats)), (n,)
+        )
         ends = cumsum(cast(counts, dtypes.int32))
         places = searchsorted(ends, iota(dtypes.int32, (total_repeat_length,), 0), side="right")
         return take(x, places, place, mode="clip")
     if isinstance(repeats, Array):
         from ..trace.errors import ConcretizationError
 
-        repeats = repeats.concrete("repeat elements by it: the result's shape would depend on it", ConcretizationError)
+        repeats = repeats.concrete(
+            "repeat elements by it: the result's shape would depend on it", ConcretizationError
+        )
     counts = np.broadcast_to(np.asarray(repeats).reshape(-1), (n,))
     return take(x, np.repeat(np.arange(n), counts), place)
 
@@ -413,7 +434,9 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         raise ValueError(f"pad: widths must be integers that are 0 or more, not {pad_width}{at_user()}")
     allowed = {"constant": {"constant_values"}, "linear_ramp": {"end_values"}}.get(mode, set())
     if set(kwargs) - allowed:
-        raise ValueError(f"pad: mode {mode!r} does not take {', '.join(sorted(set(kwargs) - allowed))}{at_user()}")
+        raise ValueError(
+            f"pad: mode {mode!r} does not take {', '.join(sorted(set(kwargs) - allowed))}{at_user()}"
+        )
     if mode in ("constant", "empty"):
         return _pad_constant(x, pairs, kwargs.get("constant_values", 0))
     if mode not in ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean"):
@@ -436,20 +459,28 @@ def _pad_constant(x: Array, pairs: Sequence[tuple[int, ...]], values: Any) -> Ar
             return x
         values = per_axis.reshape(-1)[0].item() if per_axis.size else 0
     value = cast(o.operand(values), x.dtype)
-    amounts = {"low": tuple([p[0] for p in pairs]), "high": tuple([p[1] for p in pairs]), "interior": (0,) * x.ndim}
+    amounts = {
+        "low": tuple([p[0] for p in pairs]),
+        "high": tuple([p[1] for p in pairs]),
+        "interior": (0,) * x.ndim,
+    }
     return bind(prims.pad, (x, value), amounts)
 
 
 def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_values: Any) -> Array:
     n = x.shape[axis]
     if n == 0:
-        raise ValueError(f"pad: axis {axis} of {described(x)} is empty, so that mode {mode!r} has nothing to repeat{at_user()}")
+        raise ValueError(
+            f"pad: axis {axis} of {described(x)} is empty, so that mode {mode!r} has nothing to repeat{at_user()}"
+        )
     if mode in ("edge", "linear_ramp", "maximum", "minimum", "mean"):
         ends = [slice_axis(x, axis, 0, 1), slice_axis(x, axis, n - 1, n)]
         if mode in ("maximum", "minimum", "mean"):
             from . import reductions
 
-            value = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean}[mode](x, axis, keepdims=True)
+            value = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean}[mode](
+                x, axis, keepdims=True
+            )
             if dtypes.is_integer(x.dtype):
                 value = cast(bind(prims.round, (value,), {}) if mode == "mean" else value, x.dtype)
             ends = [value, value]
@@ -461,8 +492,13 @@ def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_value
                 numbers = np.arange(amount) if side == 0 else np.arange(amount - 1, -1, -1)
                 share = (numbers / amount).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
                 wide = o.to_dtype(spread, dtypes.float32) if not dtypes.is_float(x.dtype) else spread
-                ramp = add(multiply(wide, o.operand(share.astype(wide.dtype))), o.operand(((1 - share) * target).astype(wide.dtype)))
-                spread = cast(bind(prims.floor, (ramp,), {}) if not dtypes.is_float(x.dtype) else ramp, x.dtype)
+                ramp = add(
+                    multiply(wide, o.operand(share.astype(wide.dtype))),
+                    o.operand(((1 - share) * target).astype(wide.dtype)),
+                )
+                spread = cast(
+                    bind(prims.floor, (ramp,), {}) if not dtypes.is_float(x.dtype) else ramp, x.dtype
+                )
             parts.append(spread)
         return concatenate_arrays([parts[0], x, parts[1]], axis)
     positions = np.arange(-before, n + after)
@@ -528,9 +564,16 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     first, second = axes_of((axis1, axis2), x.ndim, "diagonal")
     x = permute(x, [*[i for i in range(x.ndim) if i not in (first, second)], first, second])
     rows, columns = x.shape[-2:]
-    count = builtins.max(builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns), 0)
+    count = builtins.max(
+        builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns), 0
+    )
     if offset >= 0:
-        block = slice_axis(slice_axis(x, x.ndim - 2, 0, count), x.ndim - 1, builtins.min(offset, columns), builtins.min(offset, columns) + count)
+        block = slice_axis(
+            slice_axis(x, x.ndim - 2, 0, count),
+            x.ndim - 1,
+            builtins.min(offset, columns),
+            builtins.min(offset, columns) + count,
+        )
     else:
         start = builtins.min(-offset, rows)
         block = slice_axis(slice_axis(x, x.ndim - 2, start, start + count), x.ndim - 1, 0, count)
@@ -554,7 +597,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     flat = bind(prims.pad, (x, zero), {"low": (0,), "high": (0,), "interior": (n,)})
     square = reshaped(flat, (n, n))
     below, above = builtins.max(-k, 0), builtins.max(k, 0)
-    return bind(prims.pad, (square, zero), {"low": (below, above), "high": (above, below), "interior": (0, 0)})
+    return bind(
+        prims.pad, (square, zero), {"low": (below, above), "high": (above, below), "interior": (0, 0)}
+    )
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:

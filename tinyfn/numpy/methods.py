@@ -15,7 +15,9 @@ from . import contraction, creation, elementwise, indexing, manipulation, reduct
 
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
     """The elements in another shape, given as one tuple or as several sizes; one size may be -1."""
-    return manipulation.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape, order)
+    return manipulation.reshape(
+        self, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape, order
+    )
 
 
 def _transpose(self: Array, *axes: Any) -> Array:

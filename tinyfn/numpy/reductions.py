@@ -19,13 +19,13 @@ from ..trace.indexing import reshape
 from ..trace.prim import Primitive
 from ..trace.tracing import bind
 from .common import (
-    cast,
     ArrayLike,
     Axis,
     DTypeLike,
     at_user,
     axes_of,
     axis_of,
+    cast,
     concatenate_arrays,
     described,
     full_of,
@@ -65,7 +65,16 @@ def _reduce(primitive: Primitive, x: Array, axis: Axis, keepdims: bool, what: st
     return keep_axes(bind(primitive, (x,), {"axes": axes}), x.shape, axes, keepdims)
 
 
-def _total(primitive: Primitive, a: Any, axis: Axis, dtype: Any, keepdims: bool, initial: Any, mask: Any, promote: bool) -> Array:
+def _total(
+    primitive: Primitive,
+    a: Any,
+    axis: Axis,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    mask: Any,
+    promote: bool,
+) -> Array:
     what = "sum" if primitive is prims.reduce_sum else "prod"
     x = operand(a, what)
     if dtype is not None:
@@ -128,12 +137,16 @@ def _extreme(primitive: Primitive, a: Any, axis: Axis, keepdims: bool, initial: 
     axes = axes_of(axis, x.ndim, what)
     if mask is not None:
         if initial is None:
-            raise ValueError(f"{what} with `where` needs `initial`, the result where no element takes part{at_user()}")
+            raise ValueError(
+                f"{what} with `where` needs `initial`, the result where no element takes part{at_user()}"
+            )
         x = _masked(x, mask, _limit(x.dtype, not greatest))
         axes = axes_of(axis, x.ndim, what)
     if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
         if initial is None:
-            raise ValueError(f"{what} of {described(x)} over axes {axes}: there are no elements; give `initial`{at_user()}")
+            raise ValueError(
+                f"{what} of {described(x)} over axes {axes}: there are no elements; give `initial`{at_user()}"
+            )
         rest = tuple([n for i, n in enumerate(x.shape) if i not in axes])
         return keep_axes(o.broadcast_to(cast(initial, x.dtype), rest), x.shape, axes, keepdims)
     result = keep_axes(bind(primitive, (x,), {"axes": axes}), x.shape, axes, keepdims)
@@ -175,14 +188,24 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 def all(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether all elements over axes are true (not 0)."""
     return _reduce(prims.reduce_and, _masked(_truth(a, "all"), where, True), axis, keepdims, "all")
 
 
 def any(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether any element over axes is true (not 0)."""
     return _reduce(prims.reduce_or, _masked(_truth(a, "any"), where, False), axis, keepdims, "any")
@@ -203,10 +226,20 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
 
 def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
     """x in the float type for its statistics, at least float32, and the result's type."""
-    target = dtypes.canonical(dtype) if dtype is not None else x.dtype if dtypes.is_inexact(x.dtype) else dtypes.float32
+    target = (
+        dtypes.canonical(dtype)
+        if dtype is not None
+        else x.dtype
+        if dtypes.is_inexact(x.dtype)
+        else dtypes.float32
+    )
     if not dtypes.is_inexact(target):
         return o.to_dtype(x, dtypes.float32), target
-    return (o.to_dtype(x, dtypes.accumulator(target)), target) if target.itemsize < 4 else (cast(x, target), target)
+    return (
+        (o.to_dtype(x, dtypes.accumulator(target)), target)
+        if target.itemsize < 4
+        else (cast(x, target), target)
+    )
 
 
 def _count(x: Array, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
@@ -239,12 +272,19 @@ def mean(
     x = _spread(x, where)
     axes = axes_of(axis, x.ndim, "mean")
     count = _count(x, axes, where, keepdims)
-    result = divide(sum(x, axes, keepdims=keepdims, where=where), o.scalar(float(count), x.dtype) if isinstance(count, int) else count)
+    result = divide(
+        sum(x, axes, keepdims=keepdims, where=where),
+        o.scalar(float(count), x.dtype) if isinstance(count, int) else count,
+    )
     return result if weak else cast(result, target)
 
 
 def average(
-    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); also their sum, if `returned`."""
     x = inexact(a, "average")
@@ -256,7 +296,9 @@ def average(
     w = inexact(weights, "average")
     if w.shape != x.shape:
         if w.ndim != 1 or axis is None or isinstance(axis, (tuple, list)):
-            raise ValueError(f"average: weights {described(w)} fit neither {described(x)} nor one axis of it{at_user()}")
+            raise ValueError(
+                f"average: weights {described(w)} fit neither {described(x)} nor one axis of it{at_user()}"
+            )
         place = axis_of(axis, x.ndim, "average")
         if w.shape[0] != x.shape[place]:
             raise ValueError(f"average: {w.shape[0]} weights for axis {place} of {described(x)}{at_user()}")
@@ -287,8 +329,14 @@ def var(
     less_by = ddof if correction is None else correction
     center = _mean(x, axes, keepdims=True, where=where) if mean is None else cast(o.operand(mean), x.dtype)
     count = _count(x, axes, where, keepdims)
-    divisor: Any = o.scalar(float(np.maximum(count - less_by, 0)), x.dtype) if isinstance(count, int) else subtract(count, less_by)
-    return cast(divide(sum(square(subtract(x, center)), axes, keepdims=keepdims, where=where), divisor), target)
+    divisor: Any = (
+        o.scalar(float(np.maximum(count - less_by, 0)), x.dtype)
+        if isinstance(count, int)
+        else subtract(count, less_by)
+    )
+    return cast(
+        divide(sum(square(subtract(x, center)), axes, keepdims=keepdims, where=where), divisor), target
+    )
 
 
 _mean = mean
@@ -432,19 +480,27 @@ def cumulative_sum(
 
 
 def diff(
-    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Array:
     """The differences of neighbours along an axis, taken n times."""
     x = operand(a, "diff")
     place = axis_of(axis, x.ndim, "diff")
     if x.ndim == 0 or n < 0:
-        raise ValueError(f"diff of {described(x)} with n={n}: it needs an axis, and n must be 0 or more{at_user()}")
+        raise ValueError(
+            f"diff of {described(x)} with n={n}: it needs an axis, and n must be 0 or more{at_user()}"
+        )
 
     def edge(extra: Any) -> list[Array]:
         if extra is None:
             return []
         e = cast(o.operand(extra), x.dtype)
-        return [e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))]
+        return [
+            e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))
+        ]
 
     x = concatenate_arrays([*edge(prepend), x, *edge(append)], place)
     for _ in range(n):
@@ -484,7 +540,9 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
             raise ValueError(f"gradient: axis {place} of {described(x)} needs 2 elements or more{at_user()}")
         h = o.operand(spacing)
         if h.ndim:
-            raise NotImplementedError(f"gradient takes one distance for each axis, not coordinates{at_user()}")
+            raise NotImplementedError(
+                f"gradient takes one distance for each axis, not coordinates{at_user()}"
+            )
         first = divide(subtract(slice_axis(x, place, 1, 2), slice_axis(x, place, 0, 1)), h)
         last = divide(subtract(slice_axis(x, place, n - 1, n), slice_axis(x, place, n - 2, n - 1)), h)
         inner = divide(subtract(slice_axis(x, place, 2, n), slice_axis(x, place, 0, n - 2)), multiply(h, 2))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from . import operators as o
 from . import prims
 from .array import Array, own
@@ -41,11 +39,12 @@ def _update(x: Array, index: Any, value: Any, kind: str, mode: str | None) -> Ar
         update = o.broadcast_to(update, x.shape)
         return bind(prims.where, (mask, update if combine is None else combine(x, update), x), {})
     if parsed.eager and parsed.known and combine is None:
-        spread = (
-            np.broadcast_to(update.value, parsed.shape) if update.ndim <= len(parsed.shape) else update.value
-        )
         result = x.value.copy()
-        result[tuple(parsed.as_numpy)] = spread
+        try:
+            result[tuple(parsed.as_numpy)] = update.value
+        except ValueError:
+            parsed.spread(update)  # raises a better message
+            raise
         return own(result)
     if parsed.is_static:
         window = parsed.read_window()

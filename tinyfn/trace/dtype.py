@@ -140,7 +140,9 @@ def promote_pair(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType,
 
 def promote_types(a: Any, b: Any) -> DType:
     """The dtype that a binary operation on arrays of dtypes `a` and `b` gives."""
-    return promote_pair(canonical(a), a in (int, float, complex), canonical(b), b in (int, float, complex))[0]
+    # By identity: NumPy says that dtype("float64") == float.
+    weak_a, weak_b = (any(t is python for python in (int, float, complex)) for t in (a, b))
+    return promote_pair(canonical(a), weak_a, canonical(b), weak_b)[0]
 
 
 def describe(dtype: DType, shape: tuple[Any, ...], weak: bool = False) -> str:

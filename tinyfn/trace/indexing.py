@@ -214,7 +214,9 @@ class Index:
             joined = np.stack(stacked, -1) if stacked else np.zeros((*self.batch, 0))
             return as_array(joined.astype(np.int64 if wide else np.int32)), sizes
         columns = [
-            wrap_positions(a, n) if isinstance(a, Array) else as_array(a.astype(np.int32 if n < 2**31 else np.int64))
+            wrap_positions(a, n)
+            if isinstance(a, Array)
+            else as_array(a.astype(np.int32 if n < 2**31 else np.int64))
             for a, n in zip(self.arrays.values(), sizes.tolist(), strict=True)
         ]
         dtype = dtypes.int64 if any(c.dtype is dtypes.int64 for c in columns) else dtypes.int32
@@ -268,10 +270,10 @@ class Index:
         extra = value.ndim - len(shape)
         if extra > 0 and all(n == 1 for n in value.shape[:extra]):  # NumPy drops these
             value = reshape(value, value.shape[extra:])
-        if value.ndim > len(shape) or o.broadcast_shapes(value.shape, shape) != shape:
-            raise ValueError(
-                f"a value of shape {list(value.shape)} does not fit the indexed shape {list(shape)}; at {user_line()}"
-            )
+        fits = zip(value.shape, shape[len(shape) - value.ndim :], strict=False)
+        if value.ndim > len(shape) or any(n is not m and n != m and n != 1 for n, m in fits):
+            what = f"a value of shape {list(value.shape)} does not fit the indexed shape {list(shape)}"
+            raise ValueError(f"{what}; at {user_line()}")
         value = o.broadcast_to(value, shape)
         if permutation != tuple(range(len(permutation))):
             value = reshape(value, tuple([sizes[axis] for axis in permutation]))

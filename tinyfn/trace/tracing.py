@@ -206,11 +206,12 @@ class Trace:
             execute.evaluate([node], memo)
         return np.asarray(memo[node])
 
-    def memo(self) -> dict[UOp, Any]:
-        """The values that were computed because they were asked for, handed over to the final run.
+    def close(self) -> dict[UOp, Any]:
+        """End the trace; gives the values that were computed because they were asked for.
 
         They do not stay with the trace, since a node may hold on to it (through what its rules close over)."""
         memo, self._memo = self._memo, {}
+        self.closed = True
         return memo
 
     def remember(self, values: Mapping[UOp, Any]) -> None:
@@ -291,15 +292,18 @@ class Closed(NamedTuple):
 
 
 class Traced:
-    """A function's graph, with the structure of its results and the trace that it came from."""
+    """A function's graph, with the structure of its results and the trace that it came from.
 
-    __slots__ = ("graph", "out_tree", "trace", "weak")
+    `memo` has the values that were computed because the function asked for them: the final run takes them from there."""
 
-    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], trace: Trace):
+    __slots__ = ("graph", "memo", "out_tree", "trace", "weak")
+
+    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], trace: Trace, memo: dict[UOp, Any]):
         self.graph = graph
         self.out_tree = out_tree
         self.weak = weak
         self.trace = trace
+        self.memo = memo
 
 
 def describe_function(function: Callable[..., Any]) -> str:
@@ -340,11 +344,11 @@ def trace_function(
             weak.append(array.weak_type)
     finally:
         _state.trace = trace.parent
-        trace.closed = True
+        memo = trace.close()
     captured = list(trace.captured.values())
     inputs = [*trace.inputs, *[uop for uop, _ in captured]]
     graph = Graph(inputs, outputs, [array for _, array in captured], trace.function_name)
-    return Traced(graph, out_tree, tuple(weak), trace)
+    return Traced(graph, out_tree, tuple(weak), trace, memo)
 
 
 def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any]) -> Array:

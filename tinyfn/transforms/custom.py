@@ -2,10 +2,15 @@
 
 When such a function is called in a trace, the function and its rules are traced at once, so that whatever they close over
 becomes an argument of the node; the rules are then graphs like any other, and every transform passes through them.
+
+A rule may call the function itself (`y = f(x); return y, t * (1 - y * y)`). Tracing the rules of that call at once would
+never end, so they are traced when a further derivative first asks for them. What they close over must be known before:
+it is what the outer call closes over, found by tracing the rules a first time with the plain function in such calls.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
@@ -18,9 +23,21 @@ from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, Sample, broadcast_to_batch, instantiate_batch, zeros_like
-from ..trace.tracing import Traced, Tracer, current_trace, describe_function, trace_function, tracer
-from ..trace.uop import UOp, input_node
-from .arguments import Arguments, normalize_positions
+from ..trace.prims.extern import HostFunction
+from ..trace.tracing import (
+    Closed,
+    Traced,
+    Tracer,
+    current_trace,
+    describe_function,
+    identity,
+    trace_function,
+    traced_rules,
+    tracer,
+    tracing_rules,
+)
+from ..trace.uop import UOp, const, input_node, substitute
+from .arguments import Arguments, as_tuple, normalize_positions
 from .structured import Structured, check_arguments, cotangents_or_zeros
 from .vjp import pull_back
 from .vmap import batch_graph
@@ -34,28 +51,57 @@ def _forbid(name: str, what: Sequence[Any], count: int) -> None:
         )
 
 
+class Rules:
+    """The derivative rules of one call of a custom function: graphs, made when they are first asked for."""
+
+    __slots__ = ("_batched", "_graphs", "_make")
+
+    def __init__(self, make: Callable[[], tuple[Graph, ...]]):
+        self._make = make
+        self._graphs: tuple[Graph, ...] | None = None
+        self._batched: dict[Any, Rules] = {}
+
+    def __repr__(self) -> str:
+        return "None"  # a printed graph computes values; its derivatives were taken before it was printed
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The rules themselves."""
+        graphs = self._graphs
+        if graphs is None:
+            self._graphs = graphs = self._make()
+        return graphs
+
+    def batched(self, size: Any) -> Rules:
+        """The rules over a leading batch axis of everything that they take and give."""
+        if size not in self._batched:
+            self._batched[size] = Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]))
+        return self._batched[size]
+
+
 class CustomJvp(Structured):
-    """The results of `graph`, whose tangents `rule` computes from the first `count` arguments and their tangents.
+    """The results of `graph`, whose tangents a rule computes from the first `count` arguments and their tangents.
 
     The arguments after those are what function and rule closed over. The rule's inputs are: the arguments, the tangents
     of the inexact ones, what was closed over; its results: the tangents of the inexact results."""
 
-    params = ("graph", "rule", "count", "label")
+    params = ("graph", "rules", "count", "label")
     name = "custom_jvp"
 
-    def out(self, *args: Any, graph: Graph, rule: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         return check_arguments(label, graph, args)
 
-    def reference(self, *args: Any, graph: Graph, rule: Graph, count: int, label: str) -> Any:
+    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return graph.run(args)
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph, rule: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         _forbid(f"custom_jvp function {label}", [t is not None for t in tangents], count)
         dense = [
             zeros_like(a) if t is None else t for a, t in zip(args[:count], tangents[:count], strict=True) if dtypes.is_inexact(a.dtype)
         ]
+        (rule,) = rules.graphs
         found = iter(rule.inline([*args[:count], *dense, *args[count:]]))
-        results = self.apply(*args, graph=graph, rule=rule, count=count, label=label)
+        results = self.apply(*args, graph=graph, rules=rules, count=count, label=label)
         return results, [next(found) if dtypes.is_inexact(r.dtype) else None for r in results]
 
     def _tangents(self, rule: Graph, count: int, avals: Sequence[Any]) -> Graph:
@@ -68,11 +114,12 @@ class CustomJvp(Structured):
             rule.derived[key] = Graph(order, rule.outputs, name=rule.name)
         return rule.derived[key]
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rule: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         _forbid(f"custom_jvp function {label}", needs, count)
-        return self.apply(*args, graph=graph, rule=rule, count=count, label=label), None
+        return self.apply(*args, graph=graph, rules=rules, count=count, label=label), None
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, rule: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+        (rule,) = rules.graphs
         linear = self._tangents(rule, count, args)
         tangents = linear.inputs[len(args) :]
         seeds = [input_node(t.dtype, t.shape) for t in tangents]
@@ -83,13 +130,10 @@ class CustomJvp(Structured):
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, rule: Graph, count: int, label: str) -> Any:  # type: ignore[override]
-        args = _all_batched(size, args, batched)
-        derived, flags = batch_graph(graph, size, (True,) * len(args))
-        derived = _all_outputs_batched(graph, derived, flags, size)
-        batched_rule, rule_flags = batch_graph(rule, size, (True,) * len(rule.inputs))
-        batched_rule = _all_outputs_batched(rule, batched_rule, rule_flags, size)
-        results = self.apply(*args, graph=derived, rule=batched_rule, count=count, label=label)
+    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+        args = instantiate_batch(size, args, batched)
+        derived = _batch_everything(graph, size)
+        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
         return results, [True] * len(results)
 
     def samples(self) -> Iterator[Sample]:
@@ -97,24 +141,24 @@ class CustomJvp(Structured):
         x, t = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
         graph = Graph([x], [x * prims.sin(x)])
         rule = Graph([x, t], [t * (prims.sin(x) + x * prims.cos(x))])
-        params = {"graph": graph, "rule": rule, "count": 1, "label": "x_sin_x"}
+        params = {"graph": graph, "rules": Rules(lambda: (rule,)), "count": 1, "label": "x_sin_x"}
         yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params)
 
 
 class CustomVjp(Structured):
-    """The results of `graph`, whose reverse mode is `forward` (results and residuals) and `backward`.
+    """The results of `graph`, whose reverse mode is two rules, forward (results and residuals) and backward.
 
     The arguments after the first `count` are what function and rules closed over. The inputs of graph and forward are
     the arguments; those of backward: residuals, cotangents of the inexact results, what was closed over; its results:
     cotangents of the inexact ones among the first `count` arguments."""
 
-    params = ("graph", "forward", "backward", "count", "label")
+    params = ("graph", "rules", "count", "label")
     name = "custom_vjp"
 
-    def out(self, *args: Any, graph: Graph, forward: Graph, backward: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         return check_arguments(label, graph, args)
 
-    def reference(self, *args: Any, graph: Graph, forward: Graph, backward: Graph, count: int, label: str) -> Any:
+    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return graph.run(args)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> Any:
@@ -123,41 +167,35 @@ class CustomVjp(Structured):
             "only; define it with custom_jvp, from which reverse mode follows"
         )
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, forward: Graph, backward: Graph, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         _forbid(f"custom_vjp function {label}", needs, count)
-        results = forward.inline(args)
+        results = rules.graphs[0].inline(args)
         return results[: len(graph.outputs)], results[len(graph.outputs) :]
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, forward: Graph, backward: Graph, count: int, label: str) -> Any:  # type: ignore[override]
-        found = iter(backward.inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
+    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+        found = iter(rules.graphs[1].inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, forward: Graph, backward: Graph, count: int, label: str) -> Any:  # type: ignore[override]
-        args = _all_batched(size, args, batched)
-        graphs = []
-        for each in (graph, forward, backward):
-            derived, flags = batch_graph(each, size, (True,) * len(each.inputs))
-            graphs.append(_all_outputs_batched(each, derived, flags, size))
-        results = self.apply(*args, graph=graphs[0], forward=graphs[1], backward=graphs[2], count=count, label=label)
+    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+        args = instantiate_batch(size, args, batched)
+        derived = _batch_everything(graph, size)
+        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
         return results, [True] * len(results)
 
     def samples(self) -> Iterator[Sample]:
         x, ct = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
         value, derivative = x * prims.sin(x), prims.sin(x) + x * prims.cos(x)
-        graphs = {"graph": Graph([x], [value]), "forward": Graph([x], [value, derivative])}
+        forward = Graph([x], [value, derivative])
         backward = Graph([derivative_in := input_node(dtypes.float32, (3,)), ct], [ct * derivative_in])
-        params = {**graphs, "backward": backward, "count": 1, "label": "x_sin_x"}
+        params = {"graph": Graph([x], [value]), "rules": Rules(lambda: (forward, backward)), "count": 1, "label": "x_sin_x"}
         # It has no forward mode, which the tests of derivatives would ask for.
         yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params, differentiable=False)
 
 
-def _all_batched(size: Any, args: Sequence[UOp], batched: Sequence[bool]) -> list[UOp]:
-    return instantiate_batch(size, args, batched)
-
-
-def _all_outputs_batched(graph: Graph, derived: Graph, flags: Sequence[bool], size: Any) -> Graph:
-    """The batched graph with the batch axis on every output, so that all rules of a function agree on it."""
+def _batch_everything(graph: Graph, size: Any) -> Graph:
+    """The graph with a leading batch axis on every input and output, so that all rules of a function agree on it."""
+    derived, flags = batch_graph(graph, size, (True,) * len(graph.inputs))
     if all(flags):
         return derived
     key = ("all outputs batched", size)
@@ -175,11 +213,11 @@ class _Custom:
 
     kind = ""
 
-    def __init__(self, function: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()):
         update_wrapper(self, function)
         self.function = function
-        self.nondiff_argnums = tuple(nondiff_argnums)
-        self.nondiff_argnames = tuple(nondiff_argnames)
+        self.nondiff_argnums = as_tuple(nondiff_argnums)
+        self.nondiff_argnames = as_tuple(nondiff_argnames)
         self.__name__ = describe_function(function)
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -191,10 +229,15 @@ class _Custom:
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(f"{self.kind} function {self.__name__} can't have keyword-only arguments: {', '.join(bound.kwargs)}")
-        args = bound.args
-        parameters = list(signature.parameters)
+        return bound.args, self._nondiff_positions(len(bound.args))
+
+    def _nondiff_positions(self, count: int) -> tuple[int, ...]:
+        """The positions among `count` arguments that are not differentiated, in the order in which they were listed."""
+        import inspect
+
+        parameters = list(inspect.signature(self.function).parameters)
         named = tuple([parameters.index(name) for name in self.nondiff_argnames])
-        return args, normalize_positions("nondiff_argnums", self.function, (*self.nondiff_argnums, *named), len(args))
+        return normalize_positions("nondiff_argnums", self.function, (*self.nondiff_argnums, *named), count)
 
     def _merge(self, nondiff: dict[int, Any], diff: Sequence[Any]) -> list[Any]:
         rest = iter(diff)
@@ -205,31 +248,88 @@ class _Custom:
             return self
         return partial(self, instance)
 
+    def _stays_plain(self) -> bool:
+        """Whether this is a call from the function's own rules in their first run."""
+        found = traced_rules().get(self)
+        if isinstance(found, _FirstRun):
+            found.called = True
+        return isinstance(found, _FirstRun)
+
+    def _trace_rule(self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None) -> Traced:
+        """The graph of a rule, in which calls of the function itself are treated as `calls` says.
+
+        That is a _FirstRun, or what such calls close over; with _Late it is traced after the function that called it."""
+        late = isinstance(calls, _Late)
+
+        def run(*args: Any) -> Any:
+            trace = current_trace()
+            assert trace is not None
+            own = [c._replace(array=tracer(trace, trace.captured[c.key][0])) if c.array is None else c for c in calls] if late else calls
+            with tracing_rules({**({} if late else traced_rules()), self: own}):
+                return rule(*args)
+
+        run.__name__ = rule.__name__
+        return trace_function(run, self.kind, arguments, rebuild, None, None if late else known, calls if late else ())
+
+    def _close(self, primal: Traced, nondiff: Sequence[Any], trace_rules: Callable[[Any], Sequence[Traced]]) -> tuple[list[Closed], Rules]:
+        """What function and rules close over, and the rules, which take that after their other inputs."""
+        own = traced_rules().get(self)
+        if own is not None:  # a call from the function's own rules
+            closure = _union(own, primal.graph.captured, [x for x in pytree.leaves(list(nondiff)) if isinstance(x, Array)])
+            # Without the tracers: these hold their traces, and with them all that was computed there.
+            late = _Late([c._replace(array=None) if isinstance(c.array, Tracer) else c for c in closure])
+            return closure, Rules(lambda: tuple([_bind(traced, late) for traced in trace_rules(late)]))
+        first = _FirstRun()
+        traced = trace_rules(first)
+        if first.called:
+            traced = trace_rules(_union([], primal.graph.captured, *[t.graph.captured for t in traced]))
+        closure = _union([], primal.graph.captured, *[t.graph.captured for t in traced])
+        graphs = tuple([_bind(t, closure) for t in traced])
+        return closure, Rules(lambda: graphs)
+
+
+class _FirstRun:
+    """The first run of a function's rules, in which calls of the function itself are the plain function's."""
+
+    called = False
+
+
+class _Late(list[Closed]):
+    """What rules close over that are traced when the function which called them has ended."""
+
+
+def _union(closure: Sequence[Closed], *captured: Sequence[Array]) -> list[Closed]:
+    """What is closed over, with more arrays added, each once."""
+    result = {c.key: c for c in closure}
+    for array in itertools.chain(*captured):
+        key = identity(array)
+        if key not in result:
+            result[key] = Closed(key, Aval(array.dtype, array.shape), array)
+    return list(result.values())
+
+
+def _bind(traced: Traced, closure: Sequence[Closed]) -> Graph:
+    """The graph with an input for each thing that is closed over, in that order; other arrays become constants."""
+    captured = traced.trace.captured
+    hidden = [captured[c.key][0] if c.key in captured else input_node(*c.aval) for c in closure]
+    keys = {c.key for c in closure}
+    constants = {node: _constant(array) for key, (node, array) in captured.items() if key not in keys}
+    outputs = substitute(traced.graph.outputs, constants) if constants else traced.graph.outputs
+    return Graph([*traced.graph.arguments, *hidden], outputs, name=traced.graph.name)
+
+
+def _constant(array: Any) -> UOp:
+    """An array that the rules made of numbers when they were traced late."""
+    value = array.value
+    if not value.ndim:
+        return const(value, value.dtype)
+    return prims.extern.node(function=HostFunction("captured", lambda: value, lambda: (value.dtype, value.shape)))
+
 
 def _results(traced: Traced, nodes: Sequence[UOp]) -> Any:
     trace = current_trace()
     assert trace is not None
     return pytree.unflatten(traced.out_tree, [tracer(trace, node, weak) for node, weak in zip(nodes, traced.weak, strict=True)])
-
-
-def _close(graphs: Sequence[Traced]) -> tuple[list[Array], list[list[UOp]]]:
-    """The arrays that any of the graphs captured, once each, and for each graph its hidden inputs in that order."""
-    arrays: list[Array] = []
-    index: dict[Any, int] = {}
-    for traced in graphs:
-        for array in traced.graph.captured:
-            key = array.uop if isinstance(array, Tracer) else id(array)
-            if key not in index:
-                index[key] = len(arrays)
-                arrays.append(array)
-    hidden = []
-    for traced in graphs:
-        inputs: list[UOp | None] = [None] * len(arrays)
-        own = traced.graph.inputs[len(traced.graph.arguments) :]
-        for node, array in zip(own, traced.graph.captured, strict=True):
-            inputs[index[array.uop if isinstance(array, Tracer) else id(array)]] = node
-        hidden.append([input_node(a.dtype, a.shape) if n is None else n for n, a in zip(inputs, arrays, strict=True)])
-    return arrays, hidden
 
 
 class custom_jvp(_Custom):
@@ -252,7 +352,8 @@ class custom_jvp(_Custom):
 
         def rule(*args: Any) -> Any:
             *nondiff, primals, tangents = args
-            value = self(*self._merge(dict(zip(self.nondiff_argnums, nondiff, strict=True)), primals))
+            positions = self._nondiff_positions(len(nondiff) + len(primals))
+            value = self(*self._merge(dict(zip(positions, nondiff, strict=True)), primals))
             terms = [r(t, value, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
             if not terms:
                 return value, value * 0
@@ -265,7 +366,7 @@ class custom_jvp(_Custom):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
-        if trace is None:
+        if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rule is None:
             raise TypeError(f"custom_jvp function {self.__name__} has no rule yet: give it one with {self.__name__}.defjvp; at {user_line()}")
@@ -282,7 +383,7 @@ class custom_jvp(_Custom):
 
         def rule(primals: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
             assert self._rule is not None
-            pair = self._rule(*[nondiff[i] for i in sorted(nondiff)], primals, directions)
+            pair = self._rule(*nondiff.values(), primals, directions)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(f"the jvp rule of {self.__name__} must return a pair (value, tangent), not {type(pair).__name__}")
             return self._checked_tangents(primal, pair[1])
@@ -295,17 +396,17 @@ class custom_jvp(_Custom):
             directions = [next(found) if dtypes.is_inexact(a.dtype) else float0_zeros(a.shape) for a in given.arrays]
             return (given.rebuild(leaves[:count])[0], given.rebuild(directions)[0]), {}
 
-        rule.__name__ = f"the jvp rule of {self.__name__}"
-        traced = trace_function(rule, "custom_jvp", [*given.arrays, *tangents], rebuild, None, [*given.arrays, *[None] * len(tangents)])
-        arrays, hidden = _close([primal, traced])
-        count = len(given.arrays)
+        rule.__name__ = f"jvp_rule_{self.__name__}"
+        known = [*given.arrays, *[None] * len(tangents)]
+
+        def trace_rules(calls: Any) -> list[Traced]:
+            return [self._trace_rule(rule, [*given.arrays, *tangents], rebuild, calls, known)]
+
+        closure, rules = self._close(primal, list(nondiff.values()), trace_rules)
         nodes = custom_jvp_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *arrays)],
-            graph=Graph([*primal.graph.arguments, *hidden[0]], primal.graph.outputs, name=self.__name__),
-            rule=Graph([*traced.graph.arguments, *hidden[1]], traced.graph.outputs, name=f"jvp_rule_{self.__name__}"),
-            count=count,
-            label=self.__name__,
-        )
+            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure])],
+            graph=_bind(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
+        )  # fmt: skip
         return _results(primal, nodes)
 
     def _checked_tangents(self, primal: Traced, tangent: Any) -> list[Any]:
@@ -327,7 +428,7 @@ class custom_vjp(_Custom):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
-        if trace is None:
+        if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rules is None:
             raise TypeError(f"custom_vjp function {self.__name__} has no rules yet: give them with {self.__name__}.defvjp; at {user_line()}")
@@ -348,36 +449,36 @@ class custom_vjp(_Custom):
             return value, leaves
 
         tree: list[Any] = [None]
-        call.__name__, call_forward.__name__ = self.__name__, f"the forward rule of {self.__name__}"
+        call.__name__, call_forward.__name__ = self.__name__, f"forward_{self.__name__}"
         primal = trace_function(call, "custom_vjp", given.arrays, given.rebuild, given.name, given.arrays)
-        traced_forward = trace_function(call_forward, "custom_vjp", given.arrays, given.rebuild, given.name, given.arrays)
-        residuals = traced_forward.graph.outputs[len(primal.graph.outputs) :]
         inexact = [node for node in primal.graph.outputs if dtypes.is_inexact(node.dtype)]
 
         def call_backward(residual: Any, cotangent: Any) -> Any:
-            cts = backward(*[nondiff[i] for i in sorted(nondiff)], residual, cotangent)
+            cts = backward(*nondiff.values(), residual, cotangent)
             if isinstance(cts, list):
                 cts = tuple(cts)
             return self._checked_cotangents(given, cts)
 
-        def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            from .derivatives import float0_zeros
+        call_backward.__name__ = f"backward_{self.__name__}"
 
-            found = iter(leaves[len(residuals) :])
-            cts = [next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in primal.graph.outputs]
-            return (pytree.unflatten(tree[0], leaves[: len(residuals)]), pytree.unflatten(primal.out_tree, cts)), {}
+        def trace_rules(calls: Any) -> list[Traced]:
+            traced_forward = self._trace_rule(call_forward, given.arrays, given.rebuild, calls, given.arrays)
+            residuals = traced_forward.graph.outputs[len(primal.graph.outputs) :]
 
-        call_backward.__name__ = f"the backward rule of {self.__name__}"
-        avals = [Aval(node.dtype, node.shape) for node in (*residuals, *inexact)]
-        traced_backward = trace_function(call_backward, "custom_vjp", avals, rebuild)
-        arrays, hidden = _close([primal, traced_forward, traced_backward])
-        graphs = [
-            Graph([*traced.graph.arguments, *inputs], traced.graph.outputs, name=prefix + self.__name__)
-            for traced, inputs, prefix in zip((primal, traced_forward, traced_backward), hidden, ("", "forward_", "backward_"), strict=True)
-        ]
+            def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+                from .derivatives import float0_zeros
+
+                found = iter(leaves[len(residuals) :])
+                cts = [next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in primal.graph.outputs]
+                return (pytree.unflatten(tree[0], leaves[: len(residuals)]), pytree.unflatten(primal.out_tree, cts)), {}
+
+            avals = [Aval(node.dtype, node.shape) for node in (*residuals, *inexact)]
+            return [traced_forward, self._trace_rule(call_backward, avals, rebuild, calls)]
+
+        closure, rules = self._close(primal, list(nondiff.values()), trace_rules)
         nodes = custom_vjp_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *arrays)],
-            graph=graphs[0], forward=graphs[1], backward=graphs[2], count=len(given.arrays), label=self.__name__,
+            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure])],
+            graph=_bind(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
         )  # fmt: skip
         return _results(primal, nodes)
 
@@ -390,12 +491,14 @@ class custom_vjp(_Custom):
             raise TypeError(f"{what} must return a tuple with one cotangent for each of its {len(args)} differentiated arguments, not {found}")
         result = []
         for position, (arg, ct) in enumerate(zip(args, cts, strict=True)):
-            leaves, tree = pytree.flatten(arg)
-            found_leaves = [None] * len(leaves) if ct is None else pytree.flatten(ct, is_leaf=lambda x: x is None)[0]
-            if len(found_leaves) != len(leaves):
-                raise TypeError(f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the argument has {tree}")
+            leaves, tree = pytree.flatten(arg, is_leaf=lambda x: x is None)
+            found_leaves, found_tree = pytree.flatten(ct, is_leaf=lambda x: x is None)
+            if ct is None:
+                found_leaves, found_tree = [None] * len(leaves), tree
+            if found_tree != tree:
+                raise TypeError(f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the argument has {pytree.structure(arg)}")
             for leaf, found in zip(leaves, found_leaves, strict=True):
-                if not dtypes.is_inexact(leaf.dtype):
+                if leaf is None or not dtypes.is_inexact(leaf.dtype):
                     continue
                 if found is None:
                     result.append(_zeros(leaf))

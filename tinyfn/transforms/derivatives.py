@@ -127,7 +127,7 @@ def _gradient(function: Callable[..., Any], argnums: int | Sequence[int], has_au
         gradients = [found.get(node) for node in graph.arguments]
         gradients = [zeros_like(n) if g is None and n in found else g for n, g in zip(graph.arguments, gradients, strict=True)]
         everything = [*outputs, *[g for g in gradients if g is not None]]
-        arrays = apply(Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.trace.memo())
+        arrays = apply(Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.memo)
         results, computed = arrays[: len(outputs)], iter(arrays[len(outputs) :])
         leaves = [float0_zeros(n.shape) if g is None else next(computed) for n, g in zip(graph.arguments, gradients, strict=True)]
         gradient, _ = given.rebuild(leaves)
@@ -186,7 +186,7 @@ def jvp(
     present = [node for node in everything if node is not None]
     inputs = [*graph.arguments, *seeds.values(), *graph.inputs[len(graph.arguments) :]]
     chosen = [d for node, d in zip(graph.arguments, directions, strict=True) if node in seeds]
-    arrays = iter(apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.trace.memo()))
+    arrays = iter(apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.memo))
     values = [None if node is None else next(arrays) for node in everything]
     values = [float0_zeros(outputs[i - len(outputs)].shape) if v is None else v for i, v in enumerate(values)]
     primal_leaves, tangent_leaves = values[: len(outputs)], values[len(outputs) :]
@@ -239,7 +239,7 @@ def _split(traced: Traced, primal_outputs: Sequence[UOp], linear_outputs: Sequen
     graph = traced.graph
     residuals = split(linear_outputs, unknown)
     known = Graph(graph.inputs, [*primal_outputs, *residuals], graph.captured, graph.name)
-    values = apply(known, arrays, traced.trace.memo())
+    values = apply(known, arrays, traced.memo)
     stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
     outputs = substitute(linear_outputs, {**stand_ins, **{node: node for node in unknown}})
     count = len(primal_outputs)

@@ -1,4 +1,4 @@
-"""conv_general: correlation of images with windows, strided, padded, dilated and in groups, over any number of axes."""
+"""conv_general: correlation of images with windows, strided, padded, dilated and in groups, on any axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .movement import flip, reshape, transpose
 
 Sizes = tuple[int, ...]
 
-# Bytes of windows that the reference copies at a time: a block that stays in the cache until it has been multiplied.
+# Bytes of windows that the reference copies at a time, so that they are in the cache when multiplied.
 _BLOCK = 2 << 20
 # The largest window over whose elements the reference loops in Python.
 _TAPS = 128
@@ -26,17 +26,18 @@ _TAPS = 128
 class ConvGeneral(Multilinear):
     """Each window of lhs [N, C, *spatial] times each of the O windows in rhs [O, C/feature_groups, *window].
 
-    The result is [N/batch_groups, O, *places]. Per spatial axis, lhs gets `lhs_dilation - 1` zeros between its elements,
-    then `low` and `high` zeros at its ends (a negative number takes elements away); a window's elements are
-    `rhs_dilation` apart, and the windows begin every `strides` elements. With groups, O is split into as many equal
-    parts, and part i sees only part i of the channels (`feature_groups`) or of the batch (`batch_groups`); only one of
-    both may be above 1. Half precision is accumulated in float32, small integers in 32 bits."""
+    The result is [N/batch_groups, O, *places]. Per spatial axis, lhs gets `lhs_dilation - 1` zeros between
+    its elements, then `low` and `high` zeros at its ends (a negative number takes elements away); a window's
+    elements are `rhs_dilation` apart, and the windows begin every `strides` elements. With groups, O is split
+    into as many equal parts, and part i sees only part i of the channels (`feature_groups`) or of the batch
+    (`batch_groups`); only one of both may be above 1. Half precision is accumulated in float32, small integers
+    in 32 bits."""
 
     family = "contraction"
     params = ("strides", "low", "high", "lhs_dilation", "rhs_dilation", "feature_groups", "batch_groups")
     ulp = 16
 
-    def out(  # type: ignore[override]
+    def out(
         self,
         lhs: Any,
         rhs: Any,
@@ -50,7 +51,8 @@ class ConvGeneral(Multilinear):
         batch_groups: int,
     ) -> tuple[DType, tuple[Any, ...]]:
         what = f"conv_general of {spell([lhs, rhs])}"
-        if lhs.dtype is not rhs.dtype or dtypes.kind(lhs.dtype) == "bool" or lhs.dtype in dtypes.NARROW_FLOATS:
+        dtype = lhs.dtype
+        if dtype is not rhs.dtype or dtypes.kind(dtype) == "bool" or dtype in dtypes.NARROW_FLOATS:
             raise TypeError(f"{what}: it needs two numeric arrays of one dtype")
         if lhs.ndim != rhs.ndim or lhs.ndim < 2:
             needed = "lhs [N, C, *spatial] and rhs [O, C/feature_groups, *window] with as many axes"
@@ -58,7 +60,7 @@ class ConvGeneral(Multilinear):
         count = lhs.ndim - 2
         for name, numbers in zip(self.params, (strides, low, high, lhs_dilation, rhs_dilation), strict=False):
             if len(numbers) != count:
-                raise ValueError(f"{what}: {name}={numbers} needs one number for each of the {count} spatial axes")
+                raise ValueError(f"{what}: {name}={numbers} needs a number for each of the {count} spatial axes")
             if name not in ("low", "high") and any(n < 1 for n in numbers):
                 raise ValueError(f"{what}: {name}={numbers} must be 1 or more")
         if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
@@ -66,12 +68,11 @@ class ConvGeneral(Multilinear):
             raise ValueError(f"{what}: {given} must be 1 or more, and not both above 1")
         (images, channels), (features, depth) = lhs.shape[:2], rhs.shape[:2]
         if channels != depth * feature_groups:
-            raise ValueError(
-                f"{what}: lhs has {channels} channels, where rhs with {depth} in each of {feature_groups} feature groups"
-                f" needs {depth * feature_groups}"
-            )
+            needed = f"rhs with {depth} in each of {feature_groups} feature groups needs {depth * feature_groups}"
+            raise ValueError(f"{what}: lhs has {channels} channels, where {needed}")
         if feature_groups > 1 and features % feature_groups:
-            raise ValueError(f"{what}: the {features} windows of rhs must be a multiple of feature_groups={feature_groups}")
+            counts = f"the {features} windows of rhs"
+            raise ValueError(f"{what}: {counts} must be a multiple of feature_groups={feature_groups}")
         if batch_groups > 1 and (images % batch_groups or features % batch_groups):
             counts = f"the batch of {images} and the {features} windows of rhs"
             raise ValueError(f"{what}: {counts} must be multiples of batch_groups={batch_groups}")
@@ -83,7 +84,7 @@ class ConvGeneral(Multilinear):
                 lhs.shape[2:], rhs.shape[2:], strides, low, high, lhs_dilation, rhs_dilation, strict=True
             )
         ]
-        return lhs.dtype, (images // batch_groups if batch_groups > 1 else images, features, *places)
+        return dtype, (images // batch_groups if batch_groups > 1 else images, features, *places)
 
     def reference(self, lhs: Any, rhs: Any, **params: Any) -> Any:
         lhs, rhs = np.asarray(lhs), np.asarray(rhs)
@@ -119,14 +120,13 @@ class ConvGeneral(Multilinear):
         result = correlate(windows, weights, len(window))
         return result.astype(dtype, copy=False).reshape(shape)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, **params: Any) -> UOp:  # type: ignore[override]
-        lhs, rhs = args
-        if any(n == 0 for n in (*ct.shape, *lhs.shape, *rhs.shape)):
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, **params: Any) -> UOp:
+        if any(n == 0 for n in (*ct.shape, *args[0].shape, *args[1].shape)):
             return zeros_like(args[index])
-        return self._transpose_rhs(ct, lhs, rhs, **params) if index else self._transpose_lhs(ct, lhs, rhs, **params)
+        return (self._transpose_rhs if index else self._transpose_lhs)(ct, *args, **params)
 
     def _transpose_lhs(self, ct: UOp, lhs: UOp, rhs: UOp, **params: Any) -> UOp:
-        """The cotangent, its places spread out by the strides, under the windows in reverse with O and C exchanged."""
+        """The cotangent, spread out by the strides, under the windows in reverse with O and C exchanged."""
         groups = params["feature_groups"] * params["batch_groups"]
         features, depth, *window = rhs.shape
         weights = rhs
@@ -138,10 +138,10 @@ class ConvGeneral(Multilinear):
             weights = _exchange(weights)
         if window:
             weights = flip(weights, axes=tuple(range(2, rhs.ndim)))
-        strides, lhs_dilation, rhs_dilation = params["strides"], params["lhs_dilation"], params["rhs_dilation"]
+        strides, lhs_dilation = params["strides"], params["lhs_dilation"]
         low, high = [], []
         for i, (n, k, m) in enumerate(zip(lhs.shape[2:], window, ct.shape[2:], strict=True)):
-            reach = (k - 1) * rhs_dilation[i]
+            reach = (k - 1) * params["rhs_dilation"][i]
             low.append(reach - params["low"][i])
             high.append((n - 1) * lhs_dilation[i] + reach - (m - 1) * strides[i] - low[-1])
         result = conv_general(
@@ -151,7 +151,7 @@ class ConvGeneral(Multilinear):
             low=tuple(low),
             high=tuple(high),
             lhs_dilation=strides,
-            rhs_dilation=rhs_dilation,
+            rhs_dilation=params["rhs_dilation"],
             feature_groups=groups,
             batch_groups=1,
         )
@@ -163,19 +163,19 @@ class ConvGeneral(Multilinear):
         return result
 
     def _transpose_rhs(self, ct: UOp, lhs: UOp, rhs: UOp, **params: Any) -> UOp:
-        """lhs under windows that are the cotangent, N and C exchanged in both, and so both kinds of groups as well."""
-        strides, lhs_dilation, rhs_dilation = params["strides"], params["lhs_dilation"], params["rhs_dilation"]
+        """lhs under windows that are the cotangent, N and C exchanged in both, and so the kinds of groups too."""
+        strides, rhs_dilation = params["strides"], params["rhs_dilation"]
         high = []
         for i, (n, k, m) in enumerate(zip(lhs.shape[2:], rhs.shape[2:], ct.shape[2:], strict=True)):
             length = (m - 1) * strides[i] + (k - 1) * rhs_dilation[i]
-            high.append(length - (n - 1) * lhs_dilation[i] - params["low"][i])
+            high.append(length - (n - 1) * params["lhs_dilation"][i] - params["low"][i])
         result = conv_general(
             _exchange(lhs),
             _exchange(ct),
             strides=rhs_dilation,
             low=params["low"],
             high=tuple(high),
-            lhs_dilation=lhs_dilation,
+            lhs_dilation=params["lhs_dilation"],
             rhs_dilation=strides,
             feature_groups=params["batch_groups"],
             batch_groups=params["feature_groups"],
@@ -211,16 +211,18 @@ class ConvGeneral(Multilinear):
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)
+        lhs: Any
+        rhs: Any
         cases: tuple[tuple[Sizes, Sizes, dict[str, Any]], ...] = (
             ((2, 3, 4, 5), (2, 3, 3, 2), {}),
             ((1, 2, 5, 4), (2, 2, 2, 3), {"strides": (2, 1), "low": (1, 2), "high": (0, 1)}),
             ((2, 2, 5, 4), (1, 2, 2, 2), {"rhs_dilation": (2, 3), "low": (0, 1), "high": (1, 0)}),
-            ((1, 2, 3, 4), (2, 2, 2, 3), {"lhs_dilation": (2, 3), "strides": (1, 2), "low": (1, 0), "high": (0, 2)}),
-            ((2, 1, 7), (2, 1, 3), {"lhs_dilation": (3,), "rhs_dilation": (2,), "strides": (4,), "low": (2,), "high": (3,)}),
+            ((1, 2, 3, 4), (2, 2, 2, 3), {"lhs_dilation": (2, 3), "strides": (1, 2), "low": (1, 0)}),
+            ((2, 1, 7), (2, 1, 3), {"lhs_dilation": (3,), "rhs_dilation": (2,), "strides": (4,), "high": (3,)}),
             ((1, 2, 6, 5), (2, 2, 2, 2), {"low": (-1, 2), "high": (-2, -1)}),
             ((2, 1, 6), (1, 1, 2), {"lhs_dilation": (3,), "low": (-2,), "high": (-4,)}),
             ((2, 4, 4), (6, 2, 3), {"feature_groups": 2, "low": (1,), "high": (1,)}),
-            ((1, 3, 4, 4), (3, 1, 3, 3), {"feature_groups": 3, "strides": (2, 2), "low": (1, 1), "high": (1, 1)}),
+            ((1, 3, 4, 4), (3, 1, 3, 3), {"feature_groups": 3, "strides": (2, 2), "low": (1, 1)}),
             ((4, 2, 5), (4, 2, 2), {"batch_groups": 2, "strides": (2,), "high": (1,)}),
             ((3, 2, 3, 3), (3, 2, 2, 2), {"batch_groups": 3, "rhs_dilation": (2, 1)}),
             ((2, 2, 4), (3, 2, 1), {}),
@@ -274,7 +276,9 @@ def _padded(x: np.ndarray, dtype: DType, low: Sizes, high: Sizes, dilation: Size
     return result
 
 
-def _spreads(spatial: Sizes, features: int, depth: int, window: Sizes, places: Sizes, strides: Sizes) -> bool:
+def _spreads(
+    spatial: Sizes, features: int, depth: int, window: Sizes, places: Sizes, strides: Sizes
+) -> bool:
     """Whether `_spread` is expected to be the fastest: from the numbers that it and the others write and read."""
     fits = prod(window) <= _TAPS and all(n == 1 for n in strides)
     return fits and 2 * features * prod(spatial) < depth * prod(places)
@@ -310,19 +314,19 @@ def _columns(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
             matrix = block[: part.size].reshape(part.shape)
             np.copyto(matrix, part)
             if merged:
-                product = np.matmul(weights, matrix.reshape(groups, inner, -1))
+                product: np.ndarray = np.matmul(weights, matrix.reshape(groups, inner, -1))
                 product = product.reshape(groups, features, part.shape[2 + rank], -1)
                 result[which, :, :, where] = product.transpose(2, 0, 1, 3)
             else:
-                matrix = matrix.reshape(len(part), groups, inner, -1)
-                np.matmul(weights, matrix, out=result[which, :, :, where])
+                target = result[which, :, :, where]
+                np.matmul(weights, matrix.reshape(len(part), groups, inner, -1), out=target)
     return result
 
 
 def _rows(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
-    """The same for long windows and few places: window elements are the inner axis, and what the blocks divide."""
+    """The same for long windows and few places: the window is the inner axis, and what the blocks divide."""
     images, groups, depth = windows.shape[:3]
-    features, inner = weights.shape[1:]
+    features = weights.shape[1]
     window, places = windows.shape[3 : 3 + rank], windows.shape[3 + rank :]
     row = prod(window[1:])
     some = min(images, max(1, _BLOCK // (groups * prod(places) * row * windows.itemsize)))
@@ -347,14 +351,14 @@ def _rows(windows: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
 
 
 def _spread(lhs: np.ndarray, weights: np.ndarray, window: Sizes, places: Sizes, **params: Any) -> np.ndarray:
-    """[N, groups, depth, *spatial] by [groups, O, depth, *window] to [N, groups, O, *places], with strides of 1.
+    """[N, groups, depth, *spatial] by [groups, O, depth·window] to [N, groups, O, *places], strides being 1.
 
-    Each element is multiplied by all weights first, and the products are then added to where they belong. So zeros
-    between the elements cost nothing, and few features (in many channels) are few numbers to move."""
+    Each element is multiplied by all weights first, and the products are then added to where they belong. So
+    zeros between the elements cost nothing, and few features (of many channels) are few numbers to move."""
     images, groups, depth, *spatial = lhs.shape
     features, taps = weights.shape[1], prod(window)
     result = np.zeros((images, groups, features, *places), lhs.dtype)
-    factor = np.moveaxis(weights.reshape(groups, features, depth, taps), 3, 1)
+    factor: np.ndarray = np.moveaxis(weights.reshape(groups, features, depth, taps), 3, 1)
     factor = factor.reshape(groups, taps * features, depth)
     some = max(1, _BLOCK // (groups * taps * features * prod(spatial) * lhs.itemsize))
     for image in range(0, images, some):
@@ -362,18 +366,19 @@ def _spread(lhs: np.ndarray, weights: np.ndarray, window: Sizes, places: Sizes, 
         products = np.matmul(factor, part).reshape(len(part), groups, taps, features, *spatial)
         total = result[image : image + some]
         for tap, index in enumerate(np.ndindex(*window)):
-            source, target = [], []
+            source: list[slice] = []
+            target: list[slice] = []
             for i, k in enumerate(index):
                 spread, begin = params["lhs_dilation"][i], params["low"][i] - k * params["rhs_dilation"][i]
                 inside, outside = _inside(spatial[i], begin, spread, places[i])
                 source.append(inside)
                 target.append(outside)
-            total[(..., *target)] += products[(np.s_[:], np.s_[:], tap, np.s_[:], *source)]
+            total[(np.s_[:], np.s_[:], np.s_[:], *target)] += products[(np.s_[:], np.s_[:], tap, np.s_[:], *source)]
     return result
 
 
 def _inside(n: int, begin: int, spread: int, length: int) -> tuple[slice, slice]:
-    """Which of n elements are in 0 .. length - 1 when element i is put at begin + i * spread, and where they are."""
+    """Which of n elements are in 0 .. length - 1 if element i goes to begin + i * spread, and where."""
     first = max(0, -(begin // spread))
     stop = max(first, min(n, (length - 1 - begin) // spread + 1))
     if stop == first:

@@ -754,6 +754,8 @@ class Convert(Elementwise):
             return _saturating_cast(x, dtype)
         if dtype.kind == "b":
             return x != 0
+        if dtype in dtypes.NARROW_FLOATS and x.dtype in dtypes.NARROW_FLOATS:
+            x = x.astype(np.float32)  # exact; ml_dtypes lacks some casts between them
         return x.astype(dtype)
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, dtype: DType) -> UOp | None:

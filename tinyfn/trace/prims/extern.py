@@ -55,6 +55,8 @@ class Extern(Primitive):
 
 
 def _argsort(x: np.ndarray) -> np.ndarray:
+    if x.dtype not in (np.float16, np.float32, np.float64) and dtypes.is_float(x.dtype):
+        x = x.astype(np.float32)  # NumPy does not know that ml_dtypes' NaNs go last
     return np.argsort(x, axis=-1, kind="stable").astype(np.int32)
 
 
