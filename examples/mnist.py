@@ -183,7 +183,7 @@ def picture(path: Path, losses: list[float], images: np.ndarray, labels: np.ndar
     axes.plot(np.arange(window - 1, len(losses)), smooth, color="C0")
     axes.set(xlabel="step", ylabel="training loss", yscale="log", title="loss")
     digits.suptitle(f"misclassified: {int(np.sum(guesses != labels))} of {len(labels)}")
-    grid = digits.subplots(3, 4, squeeze=False).flat
+    grid = digits.subplots(3, 4).ravel()
     for cell in grid:
         cell.axis("off")
     for cell, index in zip(grid, wrong, strict=False):

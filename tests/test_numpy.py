@@ -1,5 +1,7 @@
-"""Each function of tinyfn.numpy against NumPy's: eagerly, under jit, and its gradient by finite differences."""
+"""Each function of tinyfn.numpy against NumPy's: eagerly, under jit, and its gradient by finite
+differences."""
 
+# ruff: noqa: B023 (the functions made in loops are called at once)
 from __future__ import annotations
 
 import itertools
@@ -101,12 +103,37 @@ def check_gradient(function: Callable[..., Any], *arrays: np.ndarray, tolerance:
 # Elementwise
 
 UNARY = {
-    "sin": (-3, 3), "cos": (-3, 3), "tan": (-1.3, 1.3), "arcsin": (-0.9, 0.9), "arccos": (-0.9, 0.9), "arctan": (-3, 3),
-    "sinh": (-3, 3), "cosh": (-3, 3), "tanh": (-3, 3), "arcsinh": (-3, 3), "arccosh": (1.1, 4), "arctanh": (-0.9, 0.9),
-    "exp": (-3, 3), "exp2": (-3, 3), "expm1": (-1, 1), "log": (0.2, 3), "log2": (0.2, 3), "log10": (0.2, 3),
-    "log1p": (-0.5, 3), "sqrt": (0.1, 3), "cbrt": (0.1, 3), "deg2rad": (-3, 3), "rad2deg": (-1, 1), "sinc": (-3, 3),
-    "reciprocal": (0.3, 3), "fabs": (-3, 3), "radians": (-3, 3), "degrees": (-1, 1), "rint": (-3, 3), "float_power": (0.3, 3),
-}  # fmt: skip
+    "sin": (-3, 3),
+    "cos": (-3, 3),
+    "tan": (-1.3, 1.3),
+    "arcsin": (-0.9, 0.9),
+    "arccos": (-0.9, 0.9),
+    "arctan": (-3, 3),
+    "sinh": (-3, 3),
+    "cosh": (-3, 3),
+    "tanh": (-3, 3),
+    "arcsinh": (-3, 3),
+    "arccosh": (1.1, 4),
+    "arctanh": (-0.9, 0.9),
+    "exp": (-3, 3),
+    "exp2": (-3, 3),
+    "expm1": (-1, 1),
+    "log": (0.2, 3),
+    "log2": (0.2, 3),
+    "log10": (0.2, 3),
+    "log1p": (-0.5, 3),
+    "sqrt": (0.1, 3),
+    "cbrt": (0.1, 3),
+    "deg2rad": (-3, 3),
+    "rad2deg": (-1, 1),
+    "sinc": (-3, 3),
+    "reciprocal": (0.3, 3),
+    "fabs": (-3, 3),
+    "radians": (-3, 3),
+    "degrees": (-1, 1),
+    "rint": (-3, 3),
+    "float_power": (0.3, 3),
+}
 SAME_DTYPE = (
     "negative",
     "positive",
@@ -208,13 +235,44 @@ def test_predicates(name: str) -> None:
 
 
 BINARY = {
-    "add": "bif", "subtract": "if", "multiply": "bif", "divide": "f", "true_divide": "f", "floor_divide": "if", "mod": "if",
-    "remainder": "if", "fmod": "if", "maximum": "bif", "minimum": "bif", "fmax": "if", "fmin": "if", "power": "f",
-    "arctan2": "f", "hypot": "f", "logaddexp": "f", "logaddexp2": "f", "copysign": "f", "nextafter": "f", "heaviside": "f",
-    "equal": "bif", "not_equal": "bif", "less": "bif", "less_equal": "bif", "greater": "bif", "greater_equal": "bif",
-    "logical_and": "bif", "logical_or": "bif", "logical_xor": "bif", "bitwise_and": "bi", "bitwise_or": "bi",
-    "bitwise_xor": "bi", "left_shift": "i", "right_shift": "i", "gcd": "i", "lcm": "i",
-}  # fmt: skip
+    "add": "bif",
+    "subtract": "if",
+    "multiply": "bif",
+    "divide": "f",
+    "true_divide": "f",
+    "floor_divide": "if",
+    "mod": "if",
+    "remainder": "if",
+    "fmod": "if",
+    "maximum": "bif",
+    "minimum": "bif",
+    "fmax": "if",
+    "fmin": "if",
+    "power": "f",
+    "arctan2": "f",
+    "hypot": "f",
+    "logaddexp": "f",
+    "logaddexp2": "f",
+    "copysign": "f",
+    "nextafter": "f",
+    "heaviside": "f",
+    "equal": "bif",
+    "not_equal": "bif",
+    "less": "bif",
+    "less_equal": "bif",
+    "greater": "bif",
+    "greater_equal": "bif",
+    "logical_and": "bif",
+    "logical_or": "bif",
+    "logical_xor": "bif",
+    "bitwise_and": "bi",
+    "bitwise_or": "bi",
+    "bitwise_xor": "bi",
+    "left_shift": "i",
+    "right_shift": "i",
+    "gcd": "i",
+    "lcm": "i",
+}
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -327,6 +385,37 @@ def test_promotion() -> None:
         tnp.ones(2, "uint8") + 300
 
 
+def test_python_numbers_keep_their_precision_beside_float64() -> None:
+    x = numbers("float64", (4,), 0.5, 2.0)
+    agree(
+        lambda m, x: (
+            x + 0.1,
+            m.full_like(x, 0.1),
+            m.where(x > 1, x, 0.1),
+            m.clip(x, 0.7, 1.1),
+            m.hypot(x, 0.1),
+            m.logaddexp(0.1, x),
+            m.quantile(x, 0.3),
+            m.percentile(x, 30.0),
+            m.trapezoid(x, dx=0.1),
+            m.gradient(x, 0.1),
+            m.pad(x, 1, constant_values=0.1),
+            m.sum(x, initial=0.1),
+            m.linspace(x, 0.1, 3),
+            m.nan_to_num(m.log(x - x[0]), nan=0.1, neginf=0.3),
+            m.array([0.1, 0.2], dtype="float64"),
+            m.full((2,), 0.1, dtype="float64"),
+            m.logspace(x, 0.3, 3, base=2.7),
+            m.linalg.norm(x, 2.3),
+            m.round(x, 2),
+        ),
+        x,
+        tolerance=1e-13,
+    )
+    assert tnp.finfo("float64").max == tnp.nan_to_num(tnp.array(np.inf, "float64"))
+    assert tnp.astype(0.1, "float64") == np.float64(0.1)
+
+
 def test_questions_about_types() -> None:
     assert tnp.issubdtype(tnp.float32, tnp.floating) and tnp.issubdtype(tnp.bfloat16, tnp.floating)
     assert tnp.issubdtype("int8", tnp.integer) and not tnp.issubdtype("uint8", tnp.signedinteger)
@@ -417,6 +506,11 @@ def test_ranges() -> None:
         agree(lambda m: m.arange(*arguments))
         assert tnp.arange(*arguments).dtype == np.int32
     agree(lambda m: m.arange(0.5, 3, 0.5))
+    assert jit(lambda x: tnp.arange(x.shape[0], dtype="int8"))(tnp.ones(3)).tolist() == [0, 1, 2]
+    with pytest.raises(OverflowError):
+        tnp.arange(2**31, 2**31 + 2)
+    with pytest.raises(TracerError, match=r"test_numpy.*arange"):
+        jit(tnp.arange)(3)
     assert tnp.arange(3.0).dtype == np.float32 and tnp.arange(3, dtype="int8").dtype == np.int8
     for num, endpoint in ((5, True), (5, False), (1, True), (0, True)):
         agree(lambda m: m.linspace(0.0, 2.0, num, endpoint))
@@ -666,10 +760,16 @@ def test_shapes() -> None:
     agree(lambda m, x: m.reshape(x, (0, 3)), np.zeros((0, 2)))
     check_gradient(lambda m, x: m.moveaxis(m.reshape(x, (3, 2, 2)), 0, 2), numbers("float64", (3, 4)))
     for attempt in (
-        lambda: tnp.reshape(x, (5, 5)), lambda: tnp.reshape(x, (-1, 5)), lambda: tnp.reshape(x, (-1, -1)),
-        lambda: tnp.transpose(x, (0, 1)), lambda: tnp.squeeze(x, 0), lambda: tnp.broadcast_to(x, (2, 3)),
-        lambda: tnp.moveaxis(x, 0, 3), lambda: tnp.expand_dims(x, 5), lambda: tnp.transpose(x, (0, 0, 1)),
-    ):  # fmt: skip
+        lambda: tnp.reshape(x, (5, 5)),
+        lambda: tnp.reshape(x, (-1, 5)),
+        lambda: tnp.reshape(x, (-1, -1)),
+        lambda: tnp.transpose(x, (0, 1)),
+        lambda: tnp.squeeze(x, 0),
+        lambda: tnp.broadcast_to(x, (2, 3)),
+        lambda: tnp.moveaxis(x, 0, 3),
+        lambda: tnp.expand_dims(x, 5),
+        lambda: tnp.transpose(x, (0, 0, 1)),
+    ):
         with pytest.raises(ValueError, match="test_numpy"):
             attempt()
 
@@ -1010,14 +1110,36 @@ def test_products() -> None:
 
 
 SUBSCRIPTS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ij,kj->ik", (2, 3), (4, 3)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
-    ("ii", (3, 3)), ("ii->i", (3, 3)), ("iij->j", (3, 3, 2)), ("iji->j", (3, 2, 3)), ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("ba", (2, 3)),
-    ("...ij,...jk->...ik", (5, 2, 3), (3, 4)), ("i...,i...->...", (3, 2), (3, 2)), ("...i->...", (2, 3)), ("...ii->...i", (2, 3, 3)),
-    ("i,j->ij", (2,), (3,)), ("i,i", (3,), (3,)), ("i,i->i", (3,), (3,)), (",ij->ij", (), (2, 3)), ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
-    ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 4)), ("ea,fb,abcd,gc,hd->efgh", (2, 3), (2, 4), (3, 4, 2, 3), (3, 2), (2, 3)),
-    ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)), ("ij,ij->j", (2, 3), (1, 3)), ("ij,ik->jk", (2, 3), (2, 4)), ("ijk,ljm->ikm", (2, 3, 4), (2, 3, 5)),
-    ("i,ij->", (1,), (2, 3)), ("ij,j->i", (2, 0), (0,)), (" i j , j k -> i k ", (2, 3), (3, 4)),
-]  # fmt: skip
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ij,kj->ik", (2, 3), (4, 3)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("iij->j", (3, 3, 2)),
+    ("iji->j", (3, 2, 3)),
+    ("ij->ji", (2, 3)),
+    ("ij->", (2, 3)),
+    ("ba", (2, 3)),
+    ("...ij,...jk->...ik", (5, 2, 3), (3, 4)),
+    ("i...,i...->...", (3, 2), (3, 2)),
+    ("...i->...", (2, 3)),
+    ("...ii->...i", (2, 3, 3)),
+    ("i,j->ij", (2,), (3,)),
+    ("i,i", (3,), (3,)),
+    ("i,i->i", (3,), (3,)),
+    (",ij->ij", (), (2, 3)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+    ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 4)),
+    ("ea,fb,abcd,gc,hd->efgh", (2, 3), (2, 4), (3, 4, 2, 3), (3, 2), (2, 3)),
+    ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)),
+    ("ij,ij->j", (2, 3), (1, 3)),
+    ("ij,ik->jk", (2, 3), (2, 4)),
+    ("ijk,ljm->ikm", (2, 3, 4), (2, 3, 5)),
+    ("i,ij->", (1,), (2, 3)),
+    ("ij,j->i", (2, 0), (0,)),
+    (" i j , j k -> i k ", (2, 3), (3, 4)),
+]
 
 
 @pytest.mark.parametrize("case", SUBSCRIPTS, ids=lambda c: c[0])
@@ -1042,8 +1164,13 @@ def test_einsum_from_lists_and_errors() -> None:
         y,
     )
     for subscripts, arrays in (
-        ("ij,jk->ik", (x,)), ("ij->k", (x,)), ("ijk->i", (x,)), ("ij,ij->i", (x, y)), ("ij->ii", (x,)), ("i+->i", (x,)),
-    ):  # fmt: skip
+        ("ij,jk->ik", (x,)),
+        ("ij->k", (x,)),
+        ("ijk->i", (x,)),
+        ("ij,ij->i", (x, y)),
+        ("ij->ii", (x,)),
+        ("i+->i", (x,)),
+    ):
         with pytest.raises(ValueError, match=r"einsum .*test_numpy"):
             tnp.einsum(subscripts, *arrays)
 
@@ -1111,7 +1238,7 @@ def test_methods() -> None:
         "conj",
     ):
         close(getattr(a, name)(), getattr(x, name)())
-        close(jit(lambda v: getattr(v, name)())(a), getattr(x, name)())  # noqa: B023
+        close(jit(lambda v: getattr(v, name)())(a), getattr(x, name)())
     close(a.reshape(3, 2), x.reshape(3, 2))
     close(a.reshape((3, -1)), x.reshape(3, 2))
     close(a.transpose(1, 0), x.T)

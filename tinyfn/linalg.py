@@ -1,4 +1,5 @@
-"""Norms and products of vectors and matrices, named as in `numpy.linalg`. Decompositions are not there yet."""
+"""Norms and products of vectors and matrices, named as in `numpy.linalg`. Decompositions are not there
+yet."""
 
 from __future__ import annotations
 
@@ -11,16 +12,28 @@ from .numpy.elementwise import absolute, equal, power, sqrt, square, where
 from .numpy.manipulation import matrix_transpose
 from .trace import operators as o
 from .trace.array import Array
-from .trace.indexing import reshape
+from .trace.index import reshape
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer",
-    "tensordot", "trace", "vecdot", "vector_norm",
-]  # fmt: skip
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
 
 
 def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements: sqrt(sum(x²)).
+    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements:
+    sqrt(sum(x²)).
 
     Its derivative at 0 is 0. Raises ValueError for an `ord` that there is not."""
     array = inexact(x, "norm")
@@ -68,7 +81,8 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """The norm of the matrices in the last two axes: "fro", 1, -1, inf or -inf (singular values: not there yet)."""
+    """The norm of the matrices in the last two axes: "fro", 1, -1, inf or -inf (singular values: not there
+    yet)."""
     array = inexact(x, "matrix_norm")
     if array.ndim < 2:
         raise ValueError(f"matrix_norm needs 2 axes or more, not {described(array)}{at_user()}")

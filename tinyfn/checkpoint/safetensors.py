@@ -18,7 +18,6 @@ import mmap
 import os
 import re
 import reprlib
-import secrets
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -366,7 +365,7 @@ def _replace_file(path: Path, blocks: Iterator[Any]) -> None:
     mode = os.stat(target).st_mode if os.path.exists(target) else None
     if mode is not None and not stat.S_ISREG(mode):
         raise OSError(f"cannot save over {target!r}: it is not a regular file")
-    temporary = os.path.join(folder, f".{secrets.token_hex(8)}.safetensors.tmp")
+    temporary = os.path.join(folder, f".{os.urandom(8).hex()}.safetensors.tmp")
     try:
         # The old file may be private: its mode must hold before the first byte is written.
         first_mode = 0o666 if mode is None else 0o600

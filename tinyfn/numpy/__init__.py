@@ -1,6 +1,7 @@
 """The NumPy namespace on arrays of ours: named, and with arguments, as in `jax.numpy`.
 
-Importing it gives arrays their methods (`x.sum()`, `x[index]`, `x.at[index]`, ...) and their operators' fast paths.
+Importing it gives arrays their methods (`x.sum()`, `x[index]`, `x.at[index]`, ...) and their operators' fast
+paths.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from ..trace.dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
-from . import methods as _methods
+)
+from . import methods as _methods  # noqa: F401
 from .contraction import (
     convolve,
     correlate,
@@ -48,7 +49,7 @@ from .contraction import (
     vdot,
     vecdot,
     vecmat,
-)  # fmt: skip
+)
 from .creation import (
     arange,
     array,
@@ -73,7 +74,7 @@ from .creation import (
     tri,
     zeros,
     zeros_like,
-)  # fmt: skip
+)
 from .elementwise import (
     abs,
     absolute,
@@ -185,7 +186,7 @@ from .elementwise import (
     true_divide,
     trunc,
     where,
-)  # fmt: skip
+)
 from .functional import (
     allclose,
     array_equal,
@@ -211,7 +212,7 @@ from .functional import (
     shape,
     size,
     vectorize,
-)  # fmt: skip
+)
 from .indexing import (
     apply_along_axis,
     argpartition,
@@ -243,7 +244,7 @@ from .indexing import (
     top_k,
     unique,
     unravel_index,
-)  # fmt: skip
+)
 from .manipulation import (
     append,
     array_split,
@@ -292,7 +293,7 @@ from .manipulation import (
     unstack,
     vsplit,
     vstack,
-)  # fmt: skip
+)
 from .reductions import (
     all,
     amax,
@@ -335,7 +336,7 @@ from .reductions import (
     sum,
     trapezoid,
     var,
-)  # fmt: skip
+)
 
 e, pi, inf, nan, euler_gamma, newaxis = _np.e, _np.pi, _np.inf, _np.nan, _np.euler_gamma, None
 dtype = _np.dtype

@@ -1,4 +1,5 @@
-"""What the functions of this namespace share: the types of their arguments, axes, shapes, dtypes, and fast paths."""
+"""What the functions of this namespace share: the types of their arguments, axes, shapes, dtypes, and fast
+paths."""
 
 from __future__ import annotations
 
@@ -10,19 +11,23 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators as o
-from ..trace import prims
+from ..trace import prims, tracing
 from ..trace.array import Array, as_array, is_scalar, wrap
 from ..trace.dtype import DType
 from ..trace.errors import user_line
-from ..trace.indexing import reshape
+from ..trace.index import reshape
+from ..trace.indexing import getitem
 from ..trace.prim import Primitive
 from ..trace.sint import is_symbolic
-from ..trace.tracing import bind, current_trace
+from ..trace.tracing import current_trace
 
 ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.number[Any] | np.bool_ | complex
 DTypeLike: TypeAlias = Any
 Axis: TypeAlias = int | Sequence[int] | None
 Shape: TypeAlias = int | Sequence[Any]
+
+# Its primitives all have one result.
+bind: Callable[..., Array] = tracing.bind
 
 
 def at_user() -> str:
@@ -111,7 +116,7 @@ def sequence(xs: Any, what: str) -> list[Array]:
         if not xs.shape:
             raise ValueError(f"{what} takes a sequence of arrays, not a scalar{at_user()}")
         whole = o.operand(xs)
-        return [whole[i] for i in range(whole.shape[0])]  # type: ignore[index]
+        return [getitem(whole, i) for i in range(whole.shape[0])]
     if is_scalar(xs) or not hasattr(xs, "__iter__"):
         raise TypeError(f"{what} takes a sequence of arrays, not a {type(xs).__name__}{at_user()}")
     return [o.operand(np.asarray(x)) if isinstance(x, (list, tuple)) else o.operand(x) for x in xs]
@@ -188,8 +193,8 @@ def unary(primitive: Primitive, x: Any, what: str) -> Array:
 _UFUNCS: dict[Primitive, Callable[..., Any]] = {
     p: p.reference
     for p in (
-        prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le, prims.gt, prims.ge,
-        prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
+        prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le,
+        prims.gt, prims.ge, prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
     )
 }  # fmt: skip
 _UFUNCS[prims.div] = np.divide  # of floats; integers take another path
@@ -199,7 +204,8 @@ _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul:
 
 
 def binary(primitive: Primitive, x: Any, y: Any, floats: bool = False) -> Array:
-    """A primitive on two arguments promoted to one dtype (a float, if `floats`) and broadcast to one shape."""
+    """A primitive on two arguments promoted to one dtype (a float, if `floats`) and broadcast to one
+    shape."""
     if current_trace() is None:
         first, second, weak = x, y, True
         accepted = "f" if floats else "fiu"

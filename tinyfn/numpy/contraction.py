@@ -12,15 +12,15 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from ..trace.indexing import reshape
+from ..trace.index import reshape
 from ..trace.sint import is_symbolic
-from ..trace.tracing import bind
 from .common import (
     ArrayLike,
     DTypeLike,
     at_user,
     axes_of,
     axis_of,
+    bind,
     cast,
     concatenate_arrays,
     described,
@@ -38,8 +38,8 @@ from .manipulation import diagonal
 def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
     """dot_general, also of bools, whose product is a logical one."""
     if x.dtype is dtypes.bool_:
-        wide = [o.to_dtype(a, dtypes.int32) for a in (x, y)]
-        return o.not_equal(_dot(*wide, contract, batch), 0)
+        x, y = o.to_dtype(x, dtypes.int32), o.to_dtype(y, dtypes.int32)
+        return o.not_equal(_dot(x, y, contract, batch), 0)
     return bind(prims.dot_general, (x, y), {"contract": contract, "batch_axes": batch})
 
 
@@ -61,7 +61,8 @@ def matmul(
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The sums of products over the last axis of a and the last but one (or only one) of b; scalars are multiplied."""
+    """The sums of products over the last axis of a and the last but one (or only one) of b; scalars are
+    multiplied."""
     x, y = _operands("dot", preferred_element_type, a, b)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
@@ -135,7 +136,8 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The sums of products over pairs of axes: a number (the last of a, the first of b), or the axes of a and those of b."""
+    """The sums of products over pairs of axes: a number (the last of a, the first of b), or the axes of a and
+    those of b."""
     x, y = _operands("tensordot", preferred_element_type, a, b)
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
@@ -169,7 +171,8 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """The cross product of vectors with 3 elements along an axis (or 2, which are taken to lie in the plane)."""
+    """The cross product of vectors with 3 elements along an axis (or 2, which are taken to lie in the
+    plane)."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = promoted(operand(a, "cross"), operand(b, "cross"))
@@ -199,11 +202,13 @@ def einsum(
     subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:  # fmt: skip
-    """The sum of products that the subscripts describe, as in "bij,bjk->bik": an axis per letter, "..." for any others.
+    """The sum of products that the subscripts describe, as in "bij,bjk->bik": an axis per letter, "..." for
+    any others.
 
-    Letters that are not in the result are summed over; without "->" the result has, in alphabetical order, those that
-    occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0, 1], y, [1, 2], [0, 2]).
-    Operands are contracted in pairs, the cheapest pair first (in order, with optimize=False)."""
+    Letters that are not in the result are summed over; without "->" the result has, in alphabetical order,
+    those that occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0,
+    1], y, [1, 2], [0, 2]). Operands are contracted in pairs, the cheapest pair first (in order, with
+    optimize=False)."""
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
     arrays = _operands("einsum", preferred_element_type, *operands)
@@ -255,7 +260,8 @@ def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _parse(subscripts: str, arrays: list[Array]) -> tuple[list[Letters], Letters]:
-    """The letters of each operand's axes and of the result's; the axes of an ellipsis get the letters "0", "1", ..."""
+    """The letters of each operand's axes and of the result's; the axes of an ellipsis get the letters "0",
+    "1", ..."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
@@ -351,7 +357,8 @@ def _pair(x: Array, xs: Letters, y: Array, ys: Letters, needed: set[str]) -> tup
 
 
 def _cheapest(work: list[tuple[Array, Letters]], result: Letters, sizes: dict[str, Any]) -> tuple[int, int]:
-    """The pair whose product takes the fewest multiplications, less what it saves in size: greedy, as opt_einsum's."""
+    """The pair whose product takes the fewest multiplications, less what it saves in size: greedy, as
+    opt_einsum's."""
 
     def size(letters: Any) -> Any:
         return prod([n for n in (sizes[letter] for letter in letters) if not is_symbolic(n)])
@@ -378,7 +385,8 @@ def convolve(
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The convolution of two 1-d arrays: every overlap ("full"), as many as the longer has ("same"), or complete ones ("valid")."""
+    """The convolution of two 1-d arrays: every overlap ("full"), as many as the longer has ("same"), or
+    complete ones ("valid")."""
     return _convolution(a, v, mode, True, preferred_element_type)
 
 

@@ -11,14 +11,16 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array, as_array, is_scalar, own, wrap
-from ..trace.indexing import reshape
-from ..trace.tracing import Tracer, bind, current_trace
+from ..trace.errors import TracerIntegerConversionError
+from ..trace.index import reshape
+from ..trace.tracing import Tracer, current_trace
 from .common import (
     ArrayLike,
     DTypeLike,
     Shape,
     at_user,
     axis_of,
+    bind,
     cast,
     dtype_or,
     floats,
@@ -36,7 +38,8 @@ def array(
 ) -> Array:
     """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
 
-    Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are kept."""
+    Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are
+    kept."""
     result = o.strong(_convert(object, dtype))
     if result.ndim < ndmin:
         result = reshape(result, ((1,) * (ndmin - result.ndim)) + result.shape)
@@ -132,7 +135,7 @@ def _with_values(x: Any) -> Any:
 
 def _stacked(x: Any, dtype: dtypes.DType) -> Array:
     if not isinstance(x, (list, tuple)):
-        return cast(o.operand(x), dtype)
+        return cast(x, dtype)
     elements = [_stacked(element, dtype) for element in x]
     if not elements:
         return full_of(0, dtype, (0,))
@@ -221,13 +224,14 @@ def full_like(
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None) -> Array:
-    """start, start + step, ... before stop; from 0 with one argument. The arguments are numbers known to Python."""
+    """start, start + step, ... before stop; from 0 with one argument. The arguments are numbers known to
+    Python."""
     first, last, by = (
         (0, start, 1 if step is None else step)
         if stop is None
         else (start, stop, 1 if step is None else step)
     )
-    bounds = [a.item() if isinstance(a, (Array, np.generic, np.ndarray)) else a for a in (first, last, by)]
+    bounds = [_known_number(a) for a in (first, last, by)]
     first, last, by = bounds
     if by == 0:
         raise ValueError(f"arange: the step must not be 0{at_user()}")
@@ -241,6 +245,13 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = No
             o.scalar(first, target), o.scalar(first + (count - 1) * by, target)  # to see that they fit
         return wrap(np.arange(*bounds).astype(target))
     return wrap(np.arange(*bounds).astype(dtype_or(dtype, dtypes.DEFAULT_FLOAT)))
+
+
+def _known_number(x: Any) -> Any:
+    if isinstance(x, Array):
+        attempt = "use it as a bound of arange (the result's size would depend on it)"
+        return x.concrete(attempt, TracerIntegerConversionError).item()
+    return x.item() if isinstance(x, (np.generic, np.ndarray)) else x
 
 
 def linspace(
@@ -259,7 +270,7 @@ def linspace(
         raise ValueError(f"linspace: num must be 0 or more, not {num}{at_user()}")
     intervals = num - 1 if endpoint else num
     if is_scalar(start) and is_scalar(stop):
-        numbers: Array = wrap(np.linspace(start, stop, num, endpoint, dtype=np.float64).astype(np.float64))  # type: ignore[arg-type]
+        numbers: Array = wrap(np.linspace(start, stop, num, endpoint, dtype=np.float64).astype(np.float64))
         target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
         if dtypes.is_integer(target):
             numbers = wrap(np.floor(numbers.value))
@@ -304,7 +315,7 @@ def logspace(
 ) -> Array:
     """base to the powers linspace(start, stop, num)."""
     exponents = linspace(start, stop, num, endpoint, axis=axis)
-    return cast(o.power(o.operand(base), exponents), dtype_or(dtype, exponents.dtype))
+    return cast(o.power(base, exponents), dtype_or(dtype, exponents.dtype))
 
 
 def geomspace(
@@ -346,7 +357,8 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
 
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """The coordinates of a grid, one array for each of the 1-d arguments; "xy" swaps the first two axes, "ij" does not."""
+    """The coordinates of a grid, one array for each of the 1-d arguments; "xy" swaps the first two axes, "ij"
+    does not."""
     arrays = [reshape(a, (a.size,)) for a in (operand(x, "meshgrid") for x in xi)]
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}{at_user()}")
@@ -364,7 +376,8 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """For each axis of a grid of these sizes the positions along it, stacked (a tuple of 1-d grids, if `sparse`)."""
+    """For each axis of a grid of these sizes the positions along it, stacked (a tuple of 1-d grids, if
+    `sparse`)."""
     shape = shape_of(dimensions, "indices")
     target = dtype_or(dtype, dtypes.DEFAULT_INT)
     grids = []

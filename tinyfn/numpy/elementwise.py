@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from ..trace.tracing import bind
-from .common import ArrayLike, at_user, binary, cast, floats, inexact, operand, promoted, unary
+from .common import ArrayLike, at_user, binary, bind, cast, floats, inexact, operand, promoted, unary
 
 # Arithmetic
 
@@ -301,7 +300,8 @@ radians, degrees = deg2rad, rad2deg
 def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0."""
     scaled = multiply(inexact(x, "sinc"), float(np.pi))
-    # The square in the series near 0 keeps the derivatives there right; 0.03^4 / 120 is below half precision's and float32's.
+    # The square in the series near 0 keeps the derivatives there right; 0.03^4 / 120 is below half
+    # precision's and float32's.
     small = less(absolute(scaled), 0.03)
     safe = where(small, 1, scaled)
     squared = square(where(small, scaled, 0))
@@ -476,7 +476,8 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers given."""
+    """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers
+    given."""
     array = operand(x, "nan_to_num")
     if not dtypes.is_float(array.dtype):
         return array
@@ -490,7 +491,7 @@ def nan_to_num(
 def _greatest(dtype: dtypes.DType) -> float:
     from ml_dtypes import finfo
 
-    return float(finfo(dtype).max)
+    return float(finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def real(val: ArrayLike, /) -> Array:
@@ -652,6 +653,16 @@ def lcm(x: ArrayLike, y: ArrayLike, /) -> Array:
 # Choices
 
 
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+
+
+@overload
+def where(
+    condition: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]: ...
+
+
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,
@@ -661,7 +672,8 @@ def where(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """x where the condition holds and y elsewhere, broadcast; with the condition alone, the positions where it holds.
+    """x where the condition holds and y elsewhere, broadcast; with the condition alone, the positions where
+    it holds.
 
     The latter needs a known condition, or `size`: see `nonzero`."""
     if x is None and y is None:

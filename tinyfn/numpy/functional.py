@@ -11,7 +11,8 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array, is_scalar
-from ..trace.indexing import reshape
+from ..trace.index import reshape
+from ..trace.indexing import getitem
 from .common import ArrayLike, DTypeLike, at_user, cast, operand
 from .elementwise import bitwise_and, equal, isclose, isnan, where
 from .reductions import all as all_
@@ -22,7 +23,8 @@ from .reductions import all as all_
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None
 ) -> Callable[..., Any]:
-    """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes, broadcast.
+    """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes,
+    broadcast.
 
     `excluded` are positions of arguments that are passed on as they are."""
     from functools import wraps
@@ -43,7 +45,7 @@ def vectorize(
         mapped = [i for i in range(len(args)) if i not in excluded]
         if cores is not None and len(cores) != len(mapped):
             raise ValueError(
-                f"vectorize: the signature {signature!r} has {len(cores)} arguments, not {len(mapped)}{at_user()}"
+                f"vectorize: {signature!r} has {len(cores)} arguments, not {len(mapped)}{at_user()}"
             )
         arrays = [operand(args[i], "vectorize") for i in mapped]
         counts = cores or [0] * len(arrays)
@@ -62,7 +64,8 @@ def vectorize(
             return pyfunc(*everything, **kwargs)
 
         function: Callable[..., Any] = call
-        # The innermost map is over the last of the shared axes; an axis of size 1 that others have longer is not mapped.
+        # The innermost map is over the last of the shared axes; an axis of size 1 that others have longer is
+        # not mapped.
         plans = []
         for axis in range(-1, -len(shape) - 1, -1):
             along = [
@@ -86,13 +89,16 @@ def vectorize(
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    """For each element the function (or value) of the last condition that holds there; one more, or 0, where none does."""
+    """For each element the function (or value) of the last condition that holds there; one more, or 0, where
+    none does."""
     array = operand(x, "piecewise")
     if isinstance(condlist, (Array, np.ndarray)):
         stacked = o.operand(condlist)
         conditions = (
-            [stacked] if stacked.shape == array.shape else [stacked[i] for i in range(stacked.shape[0])]
-        )  # type: ignore[index]
+            [stacked]
+            if stacked.shape == array.shape
+            else [getitem(stacked, i) for i in range(stacked.shape[0])]
+        )
     else:
         conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     functions = list(funclist)
@@ -138,7 +144,8 @@ def allclose(
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool array."""
+    """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool
+    array."""
     x, y = operand(a1, "array_equal"), operand(a2, "array_equal")
     if x.shape != y.shape:
         return o.scalar(False, dtypes.bool_)
@@ -190,11 +197,13 @@ def isreal(x: ArrayLike) -> Array:
 
 def _dtype_of(x: Any) -> dtypes.DType:
     found = getattr(x, "dtype", None)
-    return dtypes.canonical(type(x) if is_scalar(x) else x if found is None or isinstance(x, type) else found)
+    named: Any = type(x) if is_scalar(x) else x if found is None or isinstance(x, type) else found
+    return dtypes.canonical(named)
 
 
 _ABSTRACT = (
-    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating, np.complexfloating,
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
+    np.complexfloating,
 )  # fmt: skip
 _CLASS_OF_KIND: dict[str, Any] = {
     "bool": np.bool_, "signed": np.signedinteger, "unsigned": np.unsignedinteger, "float": np.floating,
@@ -203,7 +212,8 @@ _CLASS_OF_KIND: dict[str, Any] = {
 
 
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
-    """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`, ..."""
+    """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`,
+    ..."""
     abstract = any(arg1 is c for c in _ABSTRACT)
     if any(arg2 is c for c in _ABSTRACT):
         return issubclass(arg1 if abstract else _CLASS_OF_KIND[dtypes.kind(_dtype_of(arg1))], arg2)
@@ -211,8 +221,8 @@ def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real floating",
-    "complex floating", "numeric", a dtype, or one of a tuple of those."""
+    """Whether a dtype is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real
+    floating", "complex floating", "numeric", a dtype, or one of a tuple of those."""
     target = dtypes.canonical(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(target, k) for k in kind)
@@ -263,7 +273,8 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> dtypes.DType:
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
-    """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are all."""
+    """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are
+    all."""
     first, second = _dtype_of(from_), dtypes.canonical(to)
     if casting == "unsafe" or first is second:
         return True
@@ -274,25 +285,22 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
         return True
     if dtypes.bfloat16 in (first, second) or {first, second} & set(dtypes.NARROW_FLOATS):
         if dtypes.kind(first) == "float":
-            a, b = ml_dtypes.finfo(first), ml_dtypes.finfo(second) if dtypes.is_float(second) else None
-            return (
-                (b is not None
-                and a.nmant <= b.nmant
-                and float(a.max) <= float(b.max))
-                or dtypes.kind(second) == "complex"
-            )
+            a, b = finfo(first), finfo(second) if dtypes.is_float(second) else None
+            return (b is not None and a.nmant <= b.nmant and float(a.max) <= float(b.max)) or dtypes.kind(
+                second
+            ) == "complex"
         return first is dtypes.bool_ or (first.itemsize == 1 and second is dtypes.bfloat16)
     return bool(np.can_cast(first, second, "safe"))
 
 
 def finfo(dtype: Any) -> Any:
     """Limits of a float dtype: max, min, tiny, eps, bits, nmant, ..."""
-    return ml_dtypes.finfo(_dtype_of(dtype))
+    return ml_dtypes.finfo(_dtype_of(dtype))  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype: max, min, bits."""
-    return ml_dtypes.iinfo(_dtype_of(dtype))
+    return ml_dtypes.iinfo(_dtype_of(dtype))  # type: ignore[no-untyped-call]
 
 
 # Files: NumPy's

@@ -1,7 +1,9 @@
-"""Elements by position or by value: take, sort, search, and the functions whose result's shape depends on values."""
+"""Elements by position or by value: take, sort, search, and the functions whose result's shape depends on
+values."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -12,14 +14,15 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array, wrap
-from ..trace.at import AtIndex
 from ..trace.errors import ConcretizationError
-from ..trace.indexing import reshape
-from ..trace.tracing import bind
+from ..trace.index import reshape, wrap_positions
+from ..trace.indexing import AtIndex, fill_value_of, getitem
+from ..trace.tracing import current_trace
 from .common import (
     ArrayLike,
     at_user,
     axis_of,
+    bind,
     cast,
     concatenate_arrays,
     described,
@@ -63,8 +66,9 @@ def take(
 ) -> Array:
     """The elements at positions along an axis (of the raveled array, for None).
 
-    Positions out of bounds that are data give `fill_value` (NaN, the least signed or greatest unsigned integer); modes
-    "clip" and "wrap" move them. A position that is a Python or NumPy integer raises IndexError instead."""
+    Positions out of bounds that are data give `fill_value` (NaN, the least signed or greatest unsigned
+    integer); modes "clip" and "wrap" move them. A position that is a Python or NumPy integer raises
+    IndexError instead."""
     x = operand(a, "take")
     if isinstance(indices, (list, tuple)):
         raise TypeError(
@@ -86,8 +90,8 @@ def take_along_axis(
 ) -> Array:
     """For each slice of `indices` along an axis the elements of that slice of `arr`; other axes broadcast.
 
-    Positions out of bounds give `fill_value` (NaN, the least signed or greatest unsigned integer), or are moved within
-    bounds in mode "clip"."""
+    Positions out of bounds give `fill_value` (NaN, the least signed or greatest unsigned integer), or are
+    moved within bounds in mode "clip"."""
     x, positions = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
     if not dtypes.is_integer(positions.dtype):
         raise TypeError(f"take_along_axis: indices must be integers, not {described(positions)}{at_user()}")
@@ -104,18 +108,13 @@ def take_along_axis(
     batch = o.broadcast_shapes(x.shape[:-1], positions.shape[:-1])
     x, positions = o.broadcast_to(x, (*batch, n)), o.broadcast_to(positions, (*batch, m))
     fills = mode in (None, "fill", "drop")
-    from ..trace.indexing import wrap_positions
 
     positions = wrap_positions(positions, n)
     if isinstance(n, int) and n == 0:
-        from ..trace.indexing import fill_value_of
-
         return move_to(o.broadcast_to(fill_value_of(x, fill_value), (*batch, m)), last, place)
     params = {"axes": (last,), "sizes": (1,), "batch_dims": last, "mode": "fill" if fills else "clip"}
     result = reshape(bind(prims.gather, (x, reshape(positions, (*batch, m, 1))), params), (*batch, m))
     if fills:
-        from ..trace.indexing import fill_value_of
-
         inside = bitwise_and(o.greater_equal(positions, 0), less(positions, n))
         result = where(inside, result, fill_value_of(x, fill_value))
     return move_to(result, last, place)
@@ -130,7 +129,8 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do not change."""
+    """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do
+    not change."""
     if inplace:
         raise ValueError(
             f"put_along_axis needs inplace=False: arrays do not change, the result is a new one{at_user()}"
@@ -151,7 +151,8 @@ def put_along_axis(
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """For each element of `a` the element there of that one of the choices; mode "clip" or "wrap" for what is out of range."""
+    """For each element of `a` the element there of that one of the choices; mode "clip" or "wrap" for what is
+    out of range."""
     options = promoted(*sequence(choices, "choose"))
     chosen = operand(a, "choose")
     count = len(options)
@@ -190,7 +191,8 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN goes last."""
+    """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN
+    goes last."""
     x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -221,6 +223,9 @@ def sort(
         x, axis = reshape(x, (x.size,)), 0
     if x.ndim == 0:
         raise ValueError(f"sort of {described(x)}: a scalar has no axis to sort{at_user()}")
+    if type(x) is Array and current_trace() is None:
+        result = np.sort(x.value, axis_of(axis, x.ndim, "sort"), kind="stable")
+        return wrap(np.flip(result, axis) if descending else result)
     return take_along_axis(x, argsort(x, axis, descending=descending), axis, mode="clip")
 
 
@@ -234,7 +239,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here all in order."""
+    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here
+    all in order."""
     return sort(a, axis)
 
 
@@ -244,7 +250,8 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The k greatest elements along an axis in falling order, and their positions; of equal ones the first."""
+    """The k greatest elements along an axis in falling order, and their positions; of equal ones the
+    first."""
     array = operand(x, "top_k")
     place = axis_of(axis, array.ndim, "top_k")
     if not 0 <= k <= array.shape[place]:
@@ -261,7 +268,8 @@ def searchsorted(
     *,
     method: str | None = None,
 ) -> Array:
-    """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in order.
+    """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in
+    order.
 
     Before equal elements with side "left", after them with "right"; NaN is greater than all numbers."""
     if side not in ("left", "right"):
@@ -303,7 +311,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     if n < 2:
         return rising
     falling = subtract(n, searchsorted(bind(prims.flip, (edges,), {"axes": (0,)}), x, side))
-    return where(less_equal(edges[0], edges[n - 1]), rising, falling)  # type: ignore[index, no-any-return]
+    return where(less_equal(getitem(edges, 0), getitem(edges, n - 1)), rising, falling)
 
 
 def interp(
@@ -314,7 +322,8 @@ def interp(
     right: ArrayLike | None = None,
     period: None = None,
 ) -> Array:
-    """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or `left`, `right`."""
+    """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or
+    `left`, `right`."""
     if period is not None:
         raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
 
@@ -333,8 +342,8 @@ def interp(
     width = subtract(x1, x0)
     share = divide(subtract(at, x0), where(equal(width, 0), 1, width))
     result = add(y0, multiply(where(equal(width, 0), 0, share), subtract(y1, y0)))
-    result = where(less(at, xs[0]), ys[0] if left is None else left, result)  # type: ignore[index]
-    return where(greater(at, xs[n - 1]), ys[n - 1] if right is None else right, result)  # type: ignore[index, no-any-return]
+    result = where(less(at, getitem(xs, 0)), getitem(ys, 0) if left is None else left, result)
+    return where(greater(at, getitem(xs, n - 1)), getitem(ys, n - 1) if right is None else right, result)
 
 
 # Counting
@@ -343,12 +352,13 @@ def interp(
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the result's size."""
+    """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the
+    result's size."""
     values = operand(x, "bincount")
     if not dtypes.is_integer(values.dtype) or values.ndim != 1:
         raise TypeError(f"bincount takes a 1-d array of integers, not {described(values)}{at_user()}")
     if length is None:
-        attempt = "count its values: the result's size would depend on them (give `length`)"
+        attempt = "count its values (the result's size would depend on them: give `length`)"
         known = values.concrete(attempt, ConcretizationError)
         length = max(int(known.max(initial=-1)) + 1, minlength)
     counts = full_of(1, dtypes.int32, values.shape) if weights is None else operand(weights, "bincount")
@@ -373,8 +383,8 @@ def histogram(
     counts = edges.shape[0] - 1
     x, edges = promoted(x, edges)
     place = subtract(searchsorted(edges, x, "right"), 1)
-    place = where(equal(x, edges[counts]), counts - 1, place)  # type: ignore[index]
-    inside = bitwise_and(o.greater_equal(x, edges[0]), less_equal(x, edges[counts]))  # type: ignore[index]
+    place = where(equal(x, getitem(edges, counts)), counts - 1, place)
+    inside = bitwise_and(o.greater_equal(x, getitem(edges, 0)), less_equal(x, getitem(edges, counts)))
     ones: Array = (
         full_of(1, dtypes.float32, x.shape)
         if weights is None
@@ -399,9 +409,10 @@ def histogram_bin_edges(
         return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
     low, high = (min(x), max(x)) if range is None else (cast(range[0], x.dtype), cast(range[1], x.dtype))
     same = equal(low, high)
+    count = operator.index(bins)  # type: ignore[arg-type]
     edges: Array = linspace(
-        where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), int(bins) + 1
-    )  # type: ignore[arg-type]
+        where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), count + 1
+    )
     return edges
 
 
@@ -427,7 +438,8 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C"
 ) -> Array:
-    """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones only), "clip", "wrap"."""
+    """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones
+    only), "clip", "wrap"."""
     arrays = [operand(i, "ravel_multi_index") for i in multi_index]
     if len(arrays) != len(dims):
         raise ValueError(f"ravel_multi_index: {len(arrays)} positions for {len(dims)} axes{at_user()}")
@@ -467,12 +479,13 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The positions of the elements that are not 0, one int32 array for each axis.
 
-    Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value` (0)."""
+    Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value`
+    (0)."""
     x = operand(a, "nonzero")
     if x.ndim == 0:
         raise ValueError(f"nonzero of a scalar; use atleast_1d first{at_user()}")
     if size is None:
-        attempt = "find its elements that are not 0: the result's size would depend on them (give `size`)"
+        attempt = "find its elements that are not 0 (the result's size would depend on them: give `size`)"
         known = x.concrete(attempt, ConcretizationError)
         return tuple([wrap(positions.astype(np.int32)) for positions in np.nonzero(known)])
     from .reductions import cumsum, sum
@@ -511,7 +524,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 
 
 def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
-    return x.concrete(f"{what} it: the result's size would depend on its values", ConcretizationError)
+    return x.concrete(f"{what} it (the result's size would depend on its values)", ConcretizationError)
 
 
 def unique(
@@ -523,10 +536,12 @@ def unique(
     *,
     equal_nan: bool = True,
 ) -> Any:
-    """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of them each
-    element is, and how often they occur. The values must be known: not under jit."""
+    """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of
+    them each element is, and how often they occur. The values must be known: not under jit."""
     value = _known(operand(ar, "unique"), "take the distinct elements of")
-    found = np.unique(value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    found: Any = np.unique(  # type: ignore[call-overload]
+        value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
     if not isinstance(found, tuple):
         return wrap(np.asarray(found))
     return tuple([wrap(np.asarray(found[0])), *[wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]])

@@ -1,4 +1,5 @@
-"""Functions that move elements: reshaping, joining, splitting, repeating, padding, triangles and diagonals."""
+"""Functions that move elements: reshaping, joining, splitting, repeating, padding, triangles and
+diagonals."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from ..trace.indexing import reshape as reshaped
+from ..trace.index import reshape as reshaped
+from ..trace.indexing import AtIndex
 from ..trace.sint import is_symbolic
-from ..trace.tracing import bind
 from .common import (
     ArrayLike,
     Axis,
@@ -24,6 +25,7 @@ from .common import (
     at_user,
     axes_of,
     axis_of,
+    bind,
     cast,
     concatenate_arrays,
     described,
@@ -44,7 +46,7 @@ from .elementwise import add, greater_equal, multiply, where
 def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements in row-major order (column-major, with order "F") in another shape; one size may be -1."""
     x = operand(a, "reshape")
-    sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    sizes: list[Any] = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     sizes = [n if is_symbolic(n) else operator.index(n) for n in sizes]
     unknown = [i for i, n in enumerate(sizes) if not is_symbolic(n) and n == -1]
     if len(unknown) > 1 or any(not is_symbolic(n) and n < -1 for n in sizes):
@@ -56,7 +58,7 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
         total = x.size
         if not is_symbolic(known) and (known == 0 or (not is_symbolic(total) and total % known)):
             raise ValueError(
-                f"can't reshape {described(x)} into {tuple(sizes)}: {total} is no multiple of {known}{at_user()}"
+                f"can't reshape {described(x)} into {tuple(sizes)}: {total} % {known} is not 0{at_user()}"
             )
         sizes[unknown[0]] = total // known
     if order == "F":
@@ -160,7 +162,8 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Arrays of fewer axes with new ones, until there are 3: [n] becomes [1,n,1], and [m,n] becomes [m,n,1]."""
+    """Arrays of fewer axes with new ones, until there are 3: [n] becomes [1,n,1], and [m,n] becomes
+    [m,n,1]."""
     return _atleast(
         arys,
         "atleast_3d",
@@ -264,7 +267,10 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 def _pieces(x: Array, indices_or_sections: Any, axis: int, what: str, even: bool) -> list[Array]:
     place = axis_of(axis, x.ndim, what)
     size = x.shape[place]
-    if isinstance(indices_or_sections, (list, tuple, np.ndarray)) or getattr(indices_or_sections, "ndim", 0):
+    if (
+        isinstance(indices_or_sections, (list, tuple, np.ndarray))
+        or getattr(indices_or_sections, "ndim", 0) != 0
+    ):
         cuts = [slice(None, operator.index(i)).indices(size)[1] for i in indices_or_sections]
     else:
         count = operator.index(indices_or_sections)
@@ -327,9 +333,11 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element repeated along an axis (of the raveled array, for None): as often as a number, or numbers, say.
+    """Each element repeated along an axis (of the raveled array, for None): as often as a number, or numbers,
+    say.
 
-    The numbers must be known, or `total_repeat_length` given, to which the result is cut or filled with the last element."""
+    The numbers must be known, or `total_repeat_length` given, to which the result is cut or filled with the
+    last element."""
     x = operand(a, "repeat")
     if axis is None:
         x, axis = ravel(x), 0
@@ -355,10 +363,11 @@ def repeat(
         from ..trace.errors import ConcretizationError
 
         repeats = repeats.concrete(
-            "repeat elements by it: the result's shape would depend on it", ConcretizationError
+            "repeat elements by it (the result's size would depend on it: give `total_repeat_length`)",
+            ConcretizationError,
         )
-    counts = np.broadcast_to(np.asarray(repeats).reshape(-1), (n,))
-    return take(x, np.repeat(np.arange(n), counts), place)
+    known = np.broadcast_to(np.asarray(repeats).reshape(-1), (n,))
+    return take(x, np.repeat(np.arange(n), known), place)
 
 
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
@@ -419,10 +428,11 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
-    """The array with elements before and after it: `pad_width` is n, (before, after), or one such pair for each axis.
+    """The array with elements before and after it: `pad_width` is n, (before, after), or one such pair for
+    each axis.
 
-    Modes: "constant" (with `constant_values`), "edge", "reflect" and "symmetric", "wrap", "empty" (zeros), "linear_ramp"
-    (with `end_values`), "maximum", "minimum" and "mean"."""
+    Modes: "constant" (with `constant_values`), "edge", "reflect" and "symmetric", "wrap", "empty" (zeros),
+    "linear_ramp" (with `end_values`), "maximum", "minimum" and "mean"."""
     x = operand(array, "pad")
     if isinstance(pad_width, dict):
         pairs = [(0, 0)] * x.ndim
@@ -458,7 +468,7 @@ def _pad_constant(x: Array, pairs: Sequence[tuple[int, ...]], values: Any) -> Ar
                     x = _pad_constant(x, one, per_axis[axis, side].item())
             return x
         values = per_axis.reshape(-1)[0].item() if per_axis.size else 0
-    value = cast(o.operand(values), x.dtype)
+    value = cast(values, x.dtype)
     amounts = {
         "low": tuple([p[0] for p in pairs]),
         "high": tuple([p[1] for p in pairs]),
@@ -471,16 +481,19 @@ def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_value
     n = x.shape[axis]
     if n == 0:
         raise ValueError(
-            f"pad: axis {axis} of {described(x)} is empty, so that mode {mode!r} has nothing to repeat{at_user()}"
+            f"pad: axis {axis} of {described(x)} is empty: mode {mode!r} needs elements{at_user()}"
         )
     if mode in ("edge", "linear_ramp", "maximum", "minimum", "mean"):
         ends = [slice_axis(x, axis, 0, 1), slice_axis(x, axis, n - 1, n)]
         if mode in ("maximum", "minimum", "mean"):
             from . import reductions
 
-            value = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean}[mode](
-                x, axis, keepdims=True
-            )
+            functions: dict[str, Any] = {
+                "maximum": reductions.max,
+                "minimum": reductions.min,
+                "mean": reductions.mean,
+            }
+            value = functions[mode](x, axis, keepdims=True)
             if dtypes.is_integer(x.dtype):
                 value = cast(bind(prims.round, (value,), {}) if mode == "mean" else value, x.dtype)
             ends = [value, value]
@@ -614,7 +627,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     x = operand(a, "fill_diagonal")
     n = builtins.min(x.shape)
     positions = np.arange(n)
-    return x.at[(positions,) * x.ndim].set(val)  # type: ignore[attr-defined, no-any-return]
+    return AtIndex(x, (positions,) * x.ndim).set(val)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

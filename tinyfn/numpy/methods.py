@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..trace.array import Array, install
-from ..trace.at import At
-from ..trace.indexing import getitem
+from ..trace.indexing import At, getitem
 from . import contraction, creation, elementwise, indexing, manipulation, reductions
+from .common import bind
 
 
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
@@ -31,7 +31,6 @@ def _view(self: Array, dtype: Any = None) -> Array:
     """The same bits read as another dtype of the same width."""
     from ..trace import dtype as dtypes
     from ..trace import prims
-    from ..trace.tracing import bind
 
     return self if dtype is None else bind(prims.bitcast, (self,), {"dtype": dtypes.canonical(dtype)})
 
@@ -65,32 +64,79 @@ def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 _BINARY: dict[str, Callable[..., Any]] = {
-    "add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply, "truediv": elementwise.divide,
-    "floordiv": elementwise.floor_divide, "mod": elementwise.remainder, "divmod": elementwise.divmod,
-    "pow": elementwise.power, "matmul": contraction.matmul, "and": elementwise.bitwise_and, "or": elementwise.bitwise_or,
-    "xor": elementwise.bitwise_xor, "lshift": elementwise.left_shift, "rshift": elementwise.right_shift,
-}  # fmt: skip
+    "add": elementwise.add,
+    "sub": elementwise.subtract,
+    "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "floordiv": elementwise.floor_divide,
+    "mod": elementwise.remainder,
+    "divmod": elementwise.divmod,
+    "pow": elementwise.power,
+    "matmul": contraction.matmul,
+    "and": elementwise.bitwise_and,
+    "or": elementwise.bitwise_or,
+    "xor": elementwise.bitwise_xor,
+    "lshift": elementwise.left_shift,
+    "rshift": elementwise.right_shift,
+}
 _COMPARISONS: dict[str, Callable[..., Any]] = {
-    "eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elementwise.less, "le": elementwise.less_equal,
-    "gt": elementwise.greater, "ge": elementwise.greater_equal,
-}  # fmt: skip
+    "eq": elementwise.equal,
+    "ne": elementwise.not_equal,
+    "lt": elementwise.less,
+    "le": elementwise.less_equal,
+    "gt": elementwise.greater,
+    "ge": elementwise.greater_equal,
+}
 
-install(
-    {
-        "__getitem__": getitem, "__round__": _round, "at": property(At), "view": _view,
-        "T": property(manipulation.transpose), "mT": property(manipulation.matrix_transpose),
-        "real": property(elementwise.real), "imag": property(elementwise.imag),
-        "reshape": _reshape, "transpose": _transpose, "ravel": manipulation.ravel, "flatten": manipulation.ravel,
-        "swapaxes": manipulation.swapaxes, "squeeze": manipulation.squeeze, "diagonal": manipulation.diagonal,
-        "repeat": manipulation.repeat, "trace": manipulation.trace, "copy": creation.copy, "astype": creation.astype,
-        "sum": reductions.sum, "mean": reductions.mean, "prod": reductions.prod, "max": reductions.max,
-        "min": reductions.min, "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
-        "argmin": reductions.argmin, "std": reductions.std, "var": reductions.var, "ptp": reductions.ptp,
-        "cumsum": reductions.cumsum, "cumprod": reductions.cumprod, "clip": elementwise.clip, "round": elementwise.round,
-        "conj": elementwise.conjugate, "conjugate": elementwise.conjugate, "dot": contraction.dot,
-        "take": indexing.take, "sort": indexing.sort, "argsort": indexing.argsort, "nonzero": indexing.nonzero,
-        "searchsorted": indexing.searchsorted, "choose": indexing.choose,
-    }
-    | {f"__{name}__": _operator(function) for name, function in {**_BINARY, **_COMPARISONS}.items()}
-    | {f"__r{name}__": _swapped(function) for name, function in _BINARY.items()}
-)  # fmt: skip
+_METHODS: dict[str, Any] = {
+    "__getitem__": getitem,
+    "__round__": _round,
+    "at": property(At),
+    "view": _view,
+    "T": property(manipulation.transpose),
+    "mT": property(manipulation.matrix_transpose),
+    "real": property(elementwise.real),
+    "imag": property(elementwise.imag),
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "ravel": manipulation.ravel,
+    "flatten": manipulation.ravel,
+    "swapaxes": manipulation.swapaxes,
+    "squeeze": manipulation.squeeze,
+    "diagonal": manipulation.diagonal,
+    "repeat": manipulation.repeat,
+    "trace": manipulation.trace,
+    "copy": creation.copy,
+    "astype": creation.astype,
+    "sum": reductions.sum,
+    "mean": reductions.mean,
+    "prod": reductions.prod,
+    "max": reductions.max,
+    "min": reductions.min,
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "std": reductions.std,
+    "var": reductions.var,
+    "ptp": reductions.ptp,
+    "cumsum": reductions.cumsum,
+    "cumprod": reductions.cumprod,
+    "clip": elementwise.clip,
+    "round": elementwise.round,
+    "conj": elementwise.conjugate,
+    "conjugate": elementwise.conjugate,
+    "dot": contraction.dot,
+    "take": indexing.take,
+    "sort": indexing.sort,
+    "argsort": indexing.argsort,
+    "nonzero": indexing.nonzero,
+    "searchsorted": indexing.searchsorted,
+    "choose": indexing.choose,
+}
+
+for _name, _function in {**_BINARY, **_COMPARISONS}.items():
+    _METHODS[f"__{_name}__"] = _operator(_function)
+for _name, _function in _BINARY.items():
+    _METHODS[f"__r{_name}__"] = _swapped(_function)
+install(_METHODS)

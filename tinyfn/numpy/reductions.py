@@ -1,7 +1,8 @@
 """Reductions over axes, statistics, cumulative functions, and those that skip NaN.
 
-Sums and products of small integers have at least 32 bits; half precision is accumulated in float32. `where` is a mask of
-the elements that take part; `initial` is combined with the result, and is the result where there are no elements.
+Sums and products of small integers have at least 32 bits; half precision is accumulated in float32. `where`
+is a mask of the elements that take part; `initial` is combined with the result, and is the result where there
+are no elements.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from ..trace.indexing import reshape
+from ..trace.index import reshape
 from ..trace.prim import Primitive
-from ..trace.tracing import bind
 from .common import (
     ArrayLike,
     Axis,
@@ -25,6 +25,7 @@ from .common import (
     at_user,
     axes_of,
     axis_of,
+    bind,
     cast,
     concatenate_arrays,
     described,
@@ -103,7 +104,8 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The sum over axes (all, for None); integers are summed in 32 bits or more, half precision in float32."""
+    """The sum over axes (all, for None); integers are summed in 32 bits or more, half precision in
+    float32."""
     return _total(prims.reduce_sum, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
@@ -265,7 +267,8 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The mean over axes (all, for None); integers become float32, and half precision is summed in float32."""
+    """The mean over axes (all, for None); integers become float32, and half precision is summed in
+    float32."""
     x = operand(a, "mean")
     weak = x.weak_type and dtype is None and dtypes.is_inexact(x.dtype)
     x, target = _computed_in(x, dtype)
@@ -286,7 +289,8 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); also their sum, if `returned`."""
+    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); also their
+    sum, if `returned`."""
     x = inexact(a, "average")
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
@@ -322,12 +326,13 @@ def var(
     mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Array:
-    """The mean squared distance from the mean over axes; the divisor is the number of elements less `ddof`."""
+    """The mean squared distance from the mean over axes; the divisor is the number of elements less
+    `ddof`."""
     x, target = _computed_in(operand(a, "var"), dtype)
     x = _spread(x, where)
     axes = axes_of(axis, x.ndim, "var")
     less_by = ddof if correction is None else correction
-    center = _mean(x, axes, keepdims=True, where=where) if mean is None else cast(o.operand(mean), x.dtype)
+    center = _mean(x, axes, keepdims=True, where=where) if mean is None else cast(mean, x.dtype)
     count = _count(x, axes, where, keepdims)
     divisor: Any = (
         o.scalar(float(np.maximum(count - less_by, 0)), x.dtype)
@@ -418,12 +423,14 @@ def _position(primitive: Primitive, a: Any, axis: int | None, keepdims: bool | N
 
 
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the greatest element along an axis (in the raveled array, for None), the first NaN if there is one."""
+    """The position of the greatest element along an axis (in the raveled array, for None), the first NaN if
+    there is one."""
     return _position(prims.argmax, a, axis, keepdims, "argmax")
 
 
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the least element along an axis (in the raveled array, for None), the first NaN if there is one."""
+    """The position of the least element along an axis (in the raveled array, for None), the first NaN if
+    there is one."""
     return _position(prims.argmin, a, axis, keepdims, "argmin")
 
 
@@ -442,13 +449,15 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, what: str) -> tuple[Array,
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The sums of the elements up to and including each along an axis (of the raveled array, for None), in a's dtype."""
+    """The sums of the elements up to and including each along an axis (of the raveled array, for None), in
+    a's dtype."""
     x, place = _cumulative(a, axis, dtype, "cumsum")
     return bind(prims.cumsum, (x,), {"axis": place, "reverse": False})
 
 
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The products of the elements up to and including each along an axis (of the raveled array, for None), in a's dtype."""
+    """The products of the elements up to and including each along an axis (of the raveled array, for None),
+    in a's dtype."""
     x, place = _cumulative(a, axis, dtype, "cumprod")
     wide = o.to_dtype(x, dtypes.accumulator(x.dtype)) if dtypes.is_float(x.dtype) else x
     n = x.shape[place]
@@ -497,7 +506,7 @@ def diff(
     def edge(extra: Any) -> list[Array]:
         if extra is None:
             return []
-        e = cast(o.operand(extra), x.dtype)
+        e = cast(extra, x.dtype)
         return [
             e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))
         ]
@@ -517,10 +526,10 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     x = operand(ary, "ediff1d")
     parts = [diff(reshape(x, (x.size,)))]
     if to_begin is not None:
-        begin = cast(o.operand(to_begin), x.dtype)
+        begin = cast(to_begin, x.dtype)
         parts.insert(0, reshape(begin, (begin.size,)))
     if to_end is not None:
-        end = cast(o.operand(to_end), x.dtype)
+        end = cast(to_end, x.dtype)
         parts.append(reshape(end, (end.size,)))
     return concatenate_arrays(parts, 0)
 
@@ -538,14 +547,14 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
         n = x.shape[place]
         if n < 2:
             raise ValueError(f"gradient: axis {place} of {described(x)} needs 2 elements or more{at_user()}")
-        h = o.operand(spacing)
-        if h.ndim:
+        h: Any = spacing
+        if getattr(h, "ndim", 0) != 0:
             raise NotImplementedError(
                 f"gradient takes one distance for each axis, not coordinates{at_user()}"
             )
         first = divide(subtract(slice_axis(x, place, 1, 2), slice_axis(x, place, 0, 1)), h)
         last = divide(subtract(slice_axis(x, place, n - 1, n), slice_axis(x, place, n - 2, n - 1)), h)
-        inner = divide(subtract(slice_axis(x, place, 2, n), slice_axis(x, place, 0, n - 2)), multiply(h, 2))
+        inner = divide(divide(subtract(slice_axis(x, place, 2, n), slice_axis(x, place, 0, n - 2)), 2), h)
         results.append(concatenate_arrays([first, inner, last], place))
     return results[0] if len(results) == 1 else results
 
@@ -558,7 +567,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     n, last = heights.shape[-1], heights.ndim - 1
     between = add(slice_axis(heights, last, 1, n), slice_axis(heights, last, 0, n - 1))
     if x is None:
-        return multiply(sum(between, -1), multiply(0.5, dx))
+        return multiply(multiply(sum(between, -1), 0.5), dx)
     positions = inexact(x, "trapezoid")
     if positions.ndim > 1:
         positions = move_to(positions, place, positions.ndim - 1)
@@ -728,10 +737,11 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which a share q of the elements over axes lies, between two of them as `method` says; NaN if one is.
+    """The value below which a share q of the elements over axes lies, between two of them as `method` says;
+    NaN if one is.
 
     The axes of q come first in the result. Methods: linear, lower, higher, midpoint, nearest."""
-    return _quantile(inexact(a, "quantile"), o.operand(q), axis, method, keepdims, False)
+    return _quantile(inexact(a, "quantile"), q, axis, method, keepdims, False)
 
 
 def nanquantile(
@@ -744,10 +754,10 @@ def nanquantile(
     keepdims: bool = False,
 ) -> Array:
     """`quantile` of the elements that are not NaN; NaN if all are."""
-    return _quantile(inexact(a, "nanquantile"), o.operand(q), axis, method, keepdims, True)
+    return _quantile(inexact(a, "nanquantile"), q, axis, method, keepdims, True)
 
 
-def _quantile(x: Array, q: Array, axis: Axis, method: str, keepdims: bool, skip: bool) -> Array:
+def _quantile(x: Array, share_below: Any, axis: Axis, method: str, keepdims: bool, skip: bool) -> Array:
     from .indexing import sort, take_along_axis
 
     if method not in _METHODS:
@@ -763,7 +773,8 @@ def _quantile(x: Array, q: Array, axis: Axis, method: str, keepdims: bool, skip:
     missing = sum(isnan(ordered), -1, dtypes.int32, keepdims=True)
     count = subtract(n, missing) if skip else full_of(n, dtypes.int32, (*rest, 1))
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    flat = reshape(cast(q, wide), (q.size,))
+    q = cast(share_below, wide)
+    flat = reshape(q, (q.size,))
     last = maximum(subtract(cast(count, wide), 1.0), 0.0)
     place = multiply(o.broadcast_to(flat, (*rest, q.size)), last)
     low, high = bind(prims.floor, (place,), {}), bind(prims.ceil, (place,), {})
@@ -800,7 +811,8 @@ def percentile(
     keepdims: bool = False,
 ) -> Array:
     """`quantile` with q in percent."""
-    return quantile(a, divide(q, 100), axis, None, overwrite_input, method, keepdims)
+    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
+    return quantile(a, share, axis, None, overwrite_input, method, keepdims)
 
 
 def median(

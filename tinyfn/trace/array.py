@@ -215,8 +215,18 @@ def own(value: Any, weak_type: bool = False) -> Array:
     return wrap(value, weak_type)
 
 
+def buffer(value: np.ndarray, copy: bool) -> np.ndarray:
+    """A NumPy array with its dtype made canonical: in the machine's byte order, and the very object for that type.
+
+    (Arrays that were pickled have dtypes of their own, which are equal to the canonical ones but not identical.)"""
+    dtype = dtypes.canonical(value.dtype)
+    if copy or value.dtype.byteorder not in "=|":
+        value = np.array(value, dtype)
+    return value if value.dtype is dtype else value.view(dtype)
+
+
 def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
-    return wrap(np.asarray(value, dtypes.canonical(value.dtype)), weak_type)
+    return wrap(buffer(value, copy=False), weak_type)
 
 
 _SCALARS: dict[type, DType] = {
@@ -254,12 +264,9 @@ def as_array(x: Any) -> Array:
     if type(x) in _SCALARS:
         return wrap(from_scalar(x), weak_type=type(x) is not bool)
     if isinstance(x, np.ndarray):
-        if x.flags.writeable or x.base is not None or x.dtype.byteorder not in "=|":
-            return wrap(np.array(x, dtypes.canonical(x.dtype)))
-        dtype = dtypes.canonical(x.dtype)
-        return wrap(x.view(dtype) if x.dtype is not dtype else x)
+        return wrap(buffer(x, copy=x.flags.writeable or x.base is not None))
     if isinstance(x, np.generic):
-        return wrap(np.asarray(x, dtypes.canonical(x.dtype)))
+        return wrap(buffer(np.asarray(x), copy=False))
     convert = getattr(x, "__tinyfn_array__", None)
     if convert is not None:
         return as_array(convert())

@@ -6,7 +6,7 @@ those arrays. A graph is immutable. Transforms take a graph and give a graph; `r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import dtype as dtypes
@@ -16,10 +16,13 @@ from .prim import Aval, Primitive
 from .uop import CONST, INPUT, OUTPUT, UOp, input_node, output, substitute, toposort
 
 
+MOST_DERIVED = 128  # how much a graph keeps of what transforms made of it: one entry for each batch size, for example
+
+
 class Graph:
     """A closed function of arrays. See the module's docstring."""
 
-    __slots__ = ("_plan", "captured", "derived", "inputs", "name", "outputs")
+    __slots__ = ("_derived", "_plan", "captured", "inputs", "name", "outputs")
 
     def __init__(
         self, inputs: Iterable[UOp], outputs: Iterable[UOp], captured: Iterable[Any] = (), name: str = "graph"
@@ -29,7 +32,7 @@ class Graph:
         self.captured = tuple(captured)
         self.name = name
         self._plan: Plan | None = None
-        self.derived: dict[Any, Any] = {}  # what transforms made of this graph, kept so that it is made once
+        self._derived: dict[Any, Any] = {}
 
     @property
     def arguments(self) -> tuple[UOp, ...]:
@@ -69,10 +72,9 @@ class Graph:
 
     def bind(self, sizes: Mapping[UOp, int]) -> Graph:
         """The same function with fixed sizes in the place of symbolic dimensions."""
-        key = ("bind", tuple(sizes.items()))
-        if key in self.derived:
-            return self.derived[key]
+        return self.derive(("bind", tuple(sizes.items())), lambda: self._bound(sizes))
 
+    def _bound(self, sizes: Mapping[UOp, int]) -> Graph:
         def fixed(value: Any) -> Any:
             if isinstance(value, tuple):
                 return tuple([fixed(v) for v in value])
@@ -89,10 +91,17 @@ class Graph:
                 new[node] = node.op.node(*[new[s] for s in node.src], **params)
             else:
                 new[node] = output(new[node.src[0]], node.arg) if node.op is OUTPUT else node
-        bound = Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
-        if len(self.derived) < 1000:
-            self.derived[key] = bound
-        return bound
+        return Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
+
+    def derive(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` makes of this graph, made once and kept under the key; the least recently used is dropped first."""
+        found = self._derived.pop(key, None)
+        if found is None:
+            found = make()
+            if len(self._derived) >= MOST_DERIVED:
+                self._derived.pop(list(self._derived)[0], None)
+        self._derived[key] = found
+        return found
 
     def inline(self, arguments: Sequence[UOp]) -> list[UOp]:
         """The outputs with the inputs replaced by other nodes of the same dtypes and shapes."""

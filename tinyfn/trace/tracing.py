@@ -83,7 +83,7 @@ class Tracer(Array):
         unknown: list[UOp] = []
         value = self.trace.value_of(self.uop, unknown)
         if value is None:
-            raise error(self.trace.explain(self, attempt, unknown))
+            raise error(self.trace.explain(self, attempt, error, unknown))
         return value
 
     def leaked(self) -> errors.UnexpectedTracerError:
@@ -123,15 +123,19 @@ def tracer(trace: Trace, uop: UOp, weak_type: bool = False) -> Tracer:
     return new
 
 
-_ADVICE = {
-    "jit": "{what} is known only when the compiled function runs",
+_REASONS = {
+    "jit": "its value is known only when the compiled function runs",
     "vmap": "under vmap the value may differ from lane to lane",
 }
-_FIXES = {
-    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where, or list the argument in static_argnames of jit if it is a setting rather than data",
-    errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function, or compute it outside and pass it in",
-    errors.TracerIntegerConversionError: "list the argument in static_argnames of jit, so that a number is known when the function is traced",
-    errors.ConcretizationError: "return it from the function and look at it outside, or list the argument in static_argnames of jit",
+_FIXES: dict[type[Exception], str] = {
+    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where",
+    errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function",
+    errors.TracerIntegerConversionError: "make it a Python number before the function is traced",
+    errors.ConcretizationError: "return it from the function and look at it outside",
+}
+_ALTERNATIVES = {
+    "jit": "list the argument in static_argnames of jit if it is a setting rather than data",
+    "vmap": "do not map the argument (None in in_axes) if all lanes share it",
 }
 
 
@@ -219,29 +223,19 @@ class Trace:
         for node, value in values.items():
             self._memo.setdefault(node, value)
 
-    def explain(self, x: Tracer, attempt: str, unknown: Sequence[UOp]) -> str:
+    def explain(self, x: Tracer, attempt: str, error: type[Exception], unknown: Sequence[UOp]) -> str:
         """Why the value of x is not known: what was attempted, where, on which arguments it depends, and the fix."""
         owner: Trace = self
         while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
             owner = owner.parent
         names = [f"`{owner.namer(owner.inputs.index(n))}`" for n in unknown if owner.namer and n in owner.inputs]
         blamed = f"it depends on argument {', '.join(names)}" if names else "it depends on traced values"
-        reason = _ADVICE.get(owner.transform, "its value is not known while the function is traced")
-        fix = next(fix for kind, fix in _FIXES.items() if kind.__name__ and attempt and kind in _kinds(attempt))
+        reason = _REASONS.get(owner.transform, "its value is not known while the function is traced")
+        alternative = _ALTERNATIVES.get(owner.transform, "compute it outside and pass it in")
         return (
             f"at {errors.user_line()}: can't {attempt}: it is a traced {dtypes.describe(x.dtype, x.shape)} in "
-            f"{owner.transform} of {owner.function_name}, and {blamed}; {reason.format(what='its value')}. Instead: {fix}."
+            f"{owner.transform} of {owner.function_name}, and {blamed}; {reason}. Instead: {_FIXES[error]}, or {alternative}."
         )
-
-
-def _kinds(attempt: str) -> tuple[type[Exception], ...]:
-    if "condition" in attempt:
-        return (errors.TracerBoolConversionError,)
-    if "NumPy" in attempt or "DLPack" in attempt:
-        return (errors.TracerArrayConversionError,)
-    if "index" in attempt:
-        return (errors.TracerIntegerConversionError,)
-    return (errors.ConcretizationError,)
 
 
 _KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))

@@ -59,7 +59,7 @@ class Rules:
     def __init__(self, make: Callable[[], tuple[Graph, ...]]):
         self._make = make
         self._graphs: tuple[Graph, ...] | None = None
-        self._batched: dict[Any, Rules] = {}
+        self._batched: tuple[Any, Rules] | None = None
 
     def __repr__(self) -> str:
         return "None"  # a printed graph computes values; its derivatives were taken before it was printed
@@ -74,9 +74,10 @@ class Rules:
 
     def batched(self, size: Any) -> Rules:
         """The rules over a leading batch axis of everything that they take and give."""
-        if size not in self._batched:
-            self._batched[size] = Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]))
-        return self._batched[size]
+        last = self._batched
+        if last is None or last[0] != size:
+            self._batched = last = size, Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]))
+        return last[1]
 
 
 class CustomJvp(Structured):
@@ -109,10 +110,7 @@ class CustomJvp(Structured):
         inexact = sum(dtypes.is_inexact(a.dtype) for a in avals[:count])
         inputs = rule.inputs
         order = [*inputs[:count], *inputs[count + inexact :], *inputs[count : count + inexact]]
-        key = "tangents last"
-        if key not in rule.derived:
-            rule.derived[key] = Graph(order, rule.outputs, name=rule.name)
-        return rule.derived[key]
+        return rule.derive("tangents last", lambda: Graph(order, rule.outputs, name=rule.name))
 
     def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
         _forbid(f"custom_jvp function {label}", needs, count)
@@ -198,11 +196,12 @@ def _batch_everything(graph: Graph, size: Any) -> Graph:
     derived, flags = batch_graph(graph, size, (True,) * len(graph.inputs))
     if all(flags):
         return derived
-    key = ("all outputs batched", size)
-    if key not in graph.derived:
+
+    def make() -> Graph:
         outputs = [out if flag else broadcast_to_batch(out, size) for out, flag in zip(derived.outputs, flags, strict=True)]
-        graph.derived[key] = Graph(derived.inputs, outputs, name=derived.name)
-    return graph.derived[key]
+        return Graph(derived.inputs, outputs, name=derived.name)
+
+    return graph.derive(("all outputs batched", size), make)
 
 
 custom_jvp_call, custom_vjp_call = CustomJvp(), CustomVjp()

@@ -127,7 +127,8 @@ def _gradient(function: Callable[..., Any], argnums: int | Sequence[int], has_au
         gradients = [found.get(node) for node in graph.arguments]
         gradients = [zeros_like(n) if g is None and n in found else g for n, g in zip(graph.arguments, gradients, strict=True)]
         everything = [*outputs, *[g for g in gradients if g is not None]]
-        arrays = apply(Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.memo)
+        weak = [*traced.weak, *[a.weak_type for a, g in zip(given.arrays, gradients, strict=True) if g is not None]]
+        arrays = apply(Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.memo, weak)
         results, computed = arrays[: len(outputs)], iter(arrays[len(outputs) :])
         leaves = [float0_zeros(n.shape) if g is None else next(computed) for n, g in zip(graph.arguments, gradients, strict=True)]
         gradient, _ = given.rebuild(leaves)
@@ -184,9 +185,10 @@ def jvp(
     count = traced.out_tree.num_leaves if not has_aux else _value_leaves(traced)
     everything = [*outputs, *[zeros_like(o) if t is None and dtypes.is_inexact(o.dtype) else t for o, t in zip(outputs[:count], out_tangents[:count], strict=True)]]
     present = [node for node in everything if node is not None]
+    weak = [flag for flag, node in zip([*traced.weak, *traced.weak[:count]], everything, strict=True) if node is not None]
     inputs = [*graph.arguments, *seeds.values(), *graph.inputs[len(graph.arguments) :]]
     chosen = [d for node, d in zip(graph.arguments, directions, strict=True) if node in seeds]
-    arrays = iter(apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.memo))
+    arrays = iter(apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.memo, weak))
     values = [None if node is None else next(arrays) for node in everything]
     values = [float0_zeros(outputs[i - len(outputs)].shape) if v is None else v for i, v in enumerate(values)]
     primal_leaves, tangent_leaves = values[: len(outputs)], values[len(outputs) :]
@@ -212,6 +214,12 @@ def _matching_tangents(transform: str, function: Callable[..., Any], given: Argu
     result: list[Array] = []
     for i, (primal, leaf) in enumerate(zip(given.arrays, leaves, strict=True)):
         if not dtypes.is_inexact(primal.dtype):
+            if getattr(leaf, "dtype", None) != dtypes.float0 and dtypes.is_inexact(as_array(leaf).dtype):
+                described = dtypes.describe(primal.dtype, primal.shape)
+                raise TypeError(
+                    f"{transform} of {name}: `{given.name(i)}` is {described}, which has no derivative, but it is given a tangent; "
+                    f"at {user_line()}: pass a float (for example x.astype('float32')), or an integer as its tangent"
+                )
             result.append(primal)
             continue
         tangent = as_array(leaf)
@@ -227,11 +235,11 @@ def _matching_tangents(transform: str, function: Callable[..., Any], given: Argu
 class _Linear:
     """A linear function that was split from a graph: call it with what it is linear in."""
 
-    def __init__(self, graph: Graph, arguments: Callable[..., list[Array]], result: Callable[[list[Array]], Any]):
-        self._graph, self._arguments, self._result = graph, arguments, result
+    def __init__(self, graph: Graph, weak: Sequence[bool], arguments: Callable[..., list[Array]], result: Callable[[list[Array]], Any]):
+        self._graph, self._weak, self._arguments, self._result = graph, weak, arguments, result
 
     def __call__(self, *args: Any) -> Any:
-        return self._result(apply(self._graph, self._arguments(*args)))
+        return self._result(apply(self._graph, self._arguments(*args), weak=self._weak))
 
 
 def _split(traced: Traced, primal_outputs: Sequence[UOp], linear_outputs: Sequence[UOp], unknown: Sequence[UOp], arrays: Sequence[Array], name: str) -> tuple[list[Array], Graph]:
@@ -239,7 +247,7 @@ def _split(traced: Traced, primal_outputs: Sequence[UOp], linear_outputs: Sequen
     graph = traced.graph
     residuals = split(linear_outputs, unknown)
     known = Graph(graph.inputs, [*primal_outputs, *residuals], graph.captured, graph.name)
-    values = apply(known, arrays, traced.memo)
+    values = apply(known, arrays, traced.memo, [*traced.weak, *[False] * len(residuals)])
     stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
     outputs = substitute(linear_outputs, {**stand_ins, **{node: node for node in unknown}})
     count = len(primal_outputs)
@@ -257,7 +265,9 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     traced = trace_function(called, "linearize", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
     seeds = {node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)}
-    outputs, out_tangents = push_forward(graph.outputs, seeds)
+    # The outputs as they are: those that push_forward gives may be computed together with the tangents.
+    outputs = graph.outputs
+    _, out_tangents = push_forward(outputs, seeds)
     count = _value_leaves(traced) if has_aux else len(outputs)
     dense = [zeros_like(o) if t is None else t for o, t in zip(outputs[:count], out_tangents[:count], strict=True) if dtypes.is_inexact(o.dtype)]
     values, linear = _split(traced, outputs, dense, list(seeds.values()), given.arrays, f"linear_{graph.name}")
@@ -274,9 +284,10 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         return pytree.unflatten(traced.out_tree, leaves)
 
     value = pytree.unflatten(traced.out_tree, values)
+    weak = [flag for flag, o in zip(traced.weak[:count], outputs[:count], strict=True) if dtypes.is_inexact(o.dtype)]
     if has_aux:
-        return value[0], _Linear(linear, arguments, result), _restore_aux(memory, value[1])
-    return value, _Linear(linear, arguments, result)
+        return value[0], _Linear(linear, weak, arguments, result), _restore_aux(memory, value[1])
+    return value, _Linear(linear, weak, arguments, result)
 
 
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -308,17 +319,18 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
         leaves = [next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in graph.arguments]
         return given.rebuild(leaves)[0]
 
-    pulled = _Linear(linear, arguments, result)
+    weak = [a.weak_type for a in given.arrays if dtypes.is_inexact(a.dtype)]
+    pulled = _Linear(linear, weak, arguments, result)
     return (value, pulled, _restore_aux(memory, aux)) if has_aux else (value, pulled)
 
 
 def _matching_cotangents(function: Callable[..., Any], tree: Any, outputs: Sequence[UOp], cotangent: Any) -> list[Array]:
-    leaves, found_tree = pytree.flatten(cotangent)
+    found, found_tree = pytree.flatten_with_path(cotangent)
     name = describe_function(function)
     if found_tree != tree:
         raise TypeError(f"the vjp of {name}: the cotangent has the structure {found_tree}, but the value has {tree}; at {user_line()}")
     result = []
-    for node, leaf in zip(outputs, leaves, strict=True):
+    for node, (path, leaf) in zip(outputs, found, strict=True):
         if not dtypes.is_inexact(node.dtype):
             continue
         array = as_array(leaf)
@@ -326,7 +338,7 @@ def _matching_cotangents(function: Callable[..., Any], tree: Any, outputs: Seque
             array = array.astype(node.dtype)  # type: ignore[attr-defined]
         if array.shape != node.shape or array.dtype is not node.dtype:
             expected, given = dtypes.describe(node.dtype, node.shape), dtypes.describe(array.dtype, array.shape)
-            raise TypeError(f"the vjp of {name}: the cotangent must be {expected} as the value is, not {given}; at {user_line()}")
+            raise TypeError(f"the vjp of {name}: the cotangent{pytree.keystr(path)} must be {expected} as the value is, not {given}; at {user_line()}")
         result.append(array)
     return result
 
@@ -357,6 +369,7 @@ def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_au
         single = isinstance(argnums, int)
         if forward:
             value, linear, *aux = linearize(partial, *chosen, has_aux=has_aux)
+            _check_float_results(name, function, value)
             in_leaves = given.arrays
             # One column for each element of each argument, the other arguments' tangents being zero.
             columns = [vmap(lambda t, i=i: linear(*_one_hot_tangents(given, i, t)), out_axes=-1)(_basis(x)) for i, x in enumerate(in_leaves)]
@@ -369,11 +382,10 @@ def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_au
             result = pytree.unflatten(out_tree, rows)
         else:
             value, pulled, *aux = vjp(partial, *chosen, has_aux=has_aux)
+            _check_float_results(name, function, value)
             out_leaves, out_tree = pytree.flatten(value)
             rows = []
             for j, out in enumerate(out_leaves):
-                if not dtypes.is_float(out.dtype):
-                    raise TypeError(f"{name} of {describe_function(function)}: the result {dtypes.describe(out.dtype, out.shape)} is not of floats; at {user_line()}")
                 rows_j = vmap(lambda ct, j=j: pulled(_one_hot_cotangent(out_tree, out_leaves, j, ct)))(_basis(out))
                 parts = [_reshaped(leaf, out.shape + x.shape) for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)]
                 tree = given.rebuild(parts)[0]
@@ -382,6 +394,16 @@ def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_au
         return (result, aux[0]) if has_aux else result
 
     return jacobian
+
+
+def _check_float_results(transform: str, function: Callable[..., Any], value: Any) -> None:
+    for path, leaf in pytree.leaves_with_path(value):
+        if not dtypes.is_float(leaf.dtype):
+            described = dtypes.describe(leaf.dtype, leaf.shape)
+            raise TypeError(
+                f"{transform} of {describe_function(function)}: the result{pytree.keystr(path)} is {described}, which has no "
+                f"derivative; at {user_line()}: return it through has_aux=True"
+            )
 
 
 def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:

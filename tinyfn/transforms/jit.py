@@ -6,6 +6,7 @@ the static ones. It is filled only after a trace has succeeded, and bounded: the
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -18,11 +19,12 @@ from ..trace.array import Array, own
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.simplify import simplify
-from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, tracer
+from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
 from .arguments import Arguments, positional_name
 from .structured import call, replace_calls
 
 DEFAULT_CACHE_SIZE = 4096
+_COMPARED = 64  # with how many of the latest signatures a new one is compared, to explain why it was not in the cache
 
 
 class CacheInfo(NamedTuple):
@@ -82,7 +84,7 @@ class Jitted:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
         dynamic, named, static = self._separate(args, kwargs)
-        given = Arguments("jit", self.function, dynamic, named)
+        given = Arguments("jit", self.function, dynamic, named, [i for i in range(len(args)) if i not in self._static_argnums])
         return self._program(given, static, args, kwargs).compiled
 
     def cache_info(self) -> CacheInfo:
@@ -111,19 +113,17 @@ class Jitted:
                 ) from None
         dynamic = [arg for i, arg in enumerate(args) if i not in self._static_argnums]
         named = {name: value for name, value in kwargs.items() if name not in self._static_argnames}
-        # The type is part of the key: 1, 1.0 and True are equal, but a function may do something else with each.
-        return dynamic, named, tuple([(key, type(value), value) for key, value in static])
+        return dynamic, named, tuple([(key, _exactly(value), value) for key, value in static])
 
     def _program(self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
         signature = tuple([(a.shape, a.dtype, a.weak_type) for a in given.arrays])
         key = (given.tree, signature, static)
         program = self._cache.get(key)
         if program is not None:
-            self._hits += 1
-            try:
-                self._cache.move_to_end(key)
-            except KeyError:  # another thread has just dropped it
-                pass
+            with self._lock:
+                self._hits += 1
+                if key in self._cache:  # unless another thread has just dropped it
+                    self._cache.move_to_end(key)
             return program
         # Not under the lock: the function may call others, and two threads may then wait for each other.
         program, reusable = self._trace(given, args, kwargs)
@@ -144,8 +144,9 @@ class Jitted:
             return positional, {**{k: v for k, v in kwargs.items() if k in self._static_argnames}, **named}
 
         traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
-        # A graph that closed over an outer function's tracers is good for this call only.
-        reusable = not any(isinstance(array, Tracer) for array in traced.graph.captured)
+        # A graph that closed over an outer function's tracers is good for this call only, and so is one that was traced
+        # within the rules of a custom function, where that function is not what it is elsewhere.
+        reusable = not traced_rules() and not any(isinstance(array, Tracer) for array in traced.graph.captured)
         return _Program(traced.graph, traced.out_tree, traced.weak), reusable
 
     def _run(self, program: _Program, given: Arguments) -> list[Array]:
@@ -186,33 +187,41 @@ class Jitted:
         if not self._cache:
             return f"{name}: the first call"
         tree, signature, static = key
-        best: list[str] | None = None
-        for other_tree, other_signature, other_static in reversed(self._cache):
-            if other_tree != tree:
-                differences = [f"the structure of the arguments: {other_tree} → {tree}"]
-            else:
-                differences = [
-                    f"argument `{given.name(i)}`: {dtypes.describe(b[1], b[0], b[2])} → {dtypes.describe(a[1], a[0], a[2])}"
-                    for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
-                    if a != b
-                ]
-                differences += [
-                    f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[2]!r} → {a[2]!r}"
-                    for a, b in zip(static, other_static, strict=False)
-                    if a != b
-                ]
-            if best is None or len(differences) < len(best):
-                best = differences
-        return f"{name}: {'; '.join(best or ['other static arguments'])}"
+
+        def distance(other: Any) -> int:
+            pairs = [*zip(signature, other[1], strict=False), *zip(static, other[2], strict=False)]
+            return sum(a != b for a, b in pairs) if other[0] == tree else len(signature) + len(static) + 1
+
+        # Among the latest only, so that a miss costs the same however many there were.
+        latest = list(itertools.islice(reversed(self._cache), _COMPARED))
+        other_tree, other_signature, other_static = min(latest, key=distance)
+        if other_tree != tree:
+            return f"{name}: the structure of the arguments: {other_tree} → {tree}"
+        differences = [
+            f"argument `{given.name(i)}`: {dtypes.describe(b[1], b[0], b[2])} → {dtypes.describe(a[1], a[0], a[2])}"
+            for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
+            if a != b
+        ]
+        differences += [
+            f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[2]!r} → {a[2]!r}"
+            for a, b in zip(static, other_static, strict=False)
+            if a != b
+        ]
+        return f"{name}: {'; '.join(differences or ['other static arguments'])}"
+
+
+def _exactly(value: Any) -> Any:
+    """What tells apart static values that are equal but that a function may treat differently: 1, 1.0 and True, 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return type(value), tuple([_exactly(v) for v in value])
+    return type(value), str(value) if isinstance(value, (float, complex)) else None
 
 
 def _open(graph: Graph) -> Graph:
     """The graph with what it captured as plain inputs, made once."""
     if not graph.captured:
         return graph
-    if "open" not in graph.derived:
-        graph.derived["open"] = Graph(graph.inputs, graph.outputs, name=graph.name)
-    return graph.derived["open"]
+    return graph.derive("open", lambda: Graph(graph.inputs, graph.outputs, name=graph.name))
 
 
 def _positions(what: str, function: Callable[..., Any], numbers: int | Sequence[int] | None, names: str | Sequence[str] | None) -> tuple[frozenset[int], frozenset[str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..trace import dtype as dtypes
-from ..trace.graph import Graph
-from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, toposort
+from ..trace.graph import Graph, split
+from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .structured import Structured
 
 
@@ -50,13 +50,41 @@ def push_forward(
 def jvp_graph(graph: Graph, given: tuple[bool, ...]) -> tuple[Graph, tuple[bool, ...]]:
     """The graph from the inputs, and tangents of those that are `given`, to the outputs and their tangents that are not
     zero; and which those are."""
-    key = ("jvp", given)
-    if key not in graph.derived:
+
+    def make() -> tuple[Graph, tuple[bool, ...]]:
         tangents = {
             node: input_node(node.dtype, node.shape) for node, is_given in zip(graph.inputs, given, strict=True) if is_given
         }
         outputs, out_tangents = push_forward(graph.outputs, tangents)
         nonzero = [t for t in out_tangents if t is not None]
         derived = Graph([*graph.inputs, *tangents.values()], [*outputs, *nonzero], name=f"jvp_{graph.name}")
-        graph.derived[key] = derived, tuple([t is not None for t in out_tangents])
-    return graph.derived[key]
+        return derived, tuple([t is not None for t in out_tangents])
+
+    return graph.derive(("jvp", given), make)
+
+
+class Linearized(NamedTuple):
+    """A graph's forward mode in two parts: `known` gives the outputs and residuals; `linear` takes the residuals and the
+    tangents, and gives those tangents of the outputs that are not zero."""
+
+    known: Graph
+    linear: Graph
+    nonzero: tuple[bool, ...]
+
+
+def linearized(graph: Graph, given: tuple[bool, ...]) -> Linearized:
+    """The graph's forward mode for tangents of the inputs that are `given`, all that does not depend on them apart."""
+
+    def make() -> Linearized:
+        tangents = {
+            node: input_node(node.dtype, node.shape) for node, is_given in zip(graph.inputs, given, strict=True) if is_given
+        }
+        _, out_tangents = push_forward(graph.outputs, tangents)
+        nonzero = [t for t in out_tangents if t is not None]
+        residuals = split(nonzero, list(tangents.values()))
+        stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
+        linear = Graph([*stand_ins.values(), *tangents.values()], substitute(nonzero, stand_ins), name=f"linear_{graph.name}")
+        known = Graph(graph.inputs, [*graph.outputs, *residuals], name=graph.name)
+        return Linearized(known, linear, tuple([t is not None for t in out_tangents]))
+
+    return graph.derive(("linearized", given), make)

@@ -82,13 +82,14 @@ class Call(Structured):
         return graph.run(args)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:  # type: ignore[override]
-        from .jvp import jvp_graph
+        from .jvp import linearized
 
-        derived, nonzero = jvp_graph(graph, tuple([t is not None for t in tangents]))
-        results = self.apply(*args, *[t for t in tangents if t is not None], graph=derived)
+        # Two calls, so that linearize can compute the first, which does not depend on the tangents, once.
+        derived = linearized(graph, tuple([t is not None for t in tangents]))
+        results = self.apply(*args, graph=derived.known)
         count = len(graph.outputs)
-        found = iter(results[count:])
-        return results[:count], [next(found) if is_nonzero else None for is_nonzero in nonzero]
+        found = iter(self.apply(*results[count:], *[t for t in tangents if t is not None], graph=derived.linear))
+        return results[:count], [next(found) if is_nonzero else None for is_nonzero in derived.nonzero]
 
     def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
         from .vjp import reverse
@@ -119,6 +120,15 @@ class Call(Structured):
 
 class Checkpoint(Call):
     """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
+
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:  # type: ignore[override]
+        from .jvp import jvp_graph
+
+        derived, nonzero = jvp_graph(graph, tuple([t is not None for t in tangents]))
+        results = self.apply(*args, *[t for t in tangents if t is not None], graph=derived)
+        count = len(graph.outputs)
+        found = iter(results[count:])
+        return results[:count], [next(found) if is_nonzero else None for is_nonzero in nonzero]
 
     def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
         return self.apply(*args, graph=graph), None

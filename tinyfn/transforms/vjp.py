@@ -108,8 +108,8 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
     """The graph's reverse mode with respect to the inputs marked in `needs`.
 
     With `keep_inputs_only` the residuals are the inputs, and the backward graph computes everything else again."""
-    key = ("vjp", needs, keep_inputs_only)
-    if key not in graph.derived:
+
+    def make() -> Reverse:
         wrt = [node for node, need in zip(graph.inputs, needs, strict=True) if need]
         takes = tuple([dtypes.is_inexact(node.dtype) for node in graph.outputs])
         cts = [input_node(n.dtype, n.shape) if take else None for n, take in zip(graph.outputs, takes, strict=True)]
@@ -121,6 +121,7 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
         residuals = list(graph.inputs) if keep_inputs_only else split(nonzero, given)
         forward = Graph(graph.inputs, [*outputs, *residuals], name=f"forward_{graph.name}")
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
-        backward = Graph([*stand_ins.values(), *given], substitute(nonzero, stand_ins | {ct: ct for ct in given}), name=f"backward_{graph.name}")
-        graph.derived[key] = Reverse(forward, backward, takes, tuple([ct is not None for ct in in_cts]))
-    return graph.derived[key]
+        backward = Graph([*stand_ins.values(), *given], substitute(nonzero, stand_ins), name=f"backward_{graph.name}")
+        return Reverse(forward, backward, takes, tuple([ct is not None for ct in in_cts]))
+
+    return graph.derive(("vjp", needs, keep_inputs_only), make)

@@ -13,7 +13,7 @@ from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, broadcast_to_batch
 from ..trace.tracing import apply, current_trace, describe_function, trace_function
-from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, toposort
+from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .arguments import Arguments
 from .structured import Structured
 
@@ -51,21 +51,20 @@ def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], size: Any) -> list[tu
 
 def batch_graph(graph: Graph, size: Any, batched: tuple[bool, ...]) -> tuple[Graph, tuple[bool, ...]]:
     """The graph over a leading batch axis of the inputs marked in `batched`, and which outputs have it."""
-    key = ("batch", size, batched)
-    if key not in graph.derived:
+
+    def make() -> tuple[Graph, tuple[bool, ...]]:
         inputs = [
             input_node(node.dtype, (size, *node.shape) if flag else node.shape)
             for node, flag in zip(graph.inputs, batched, strict=True)
         ]
         # Those without the axis are replaced too: the new graph's inputs are all its own.
         plain = {n: i for n, i, flag in zip(graph.inputs, inputs, batched, strict=True) if not flag}
-        from ..trace.uop import substitute
-
-        outputs = substitute(graph.outputs, plain)
-        results = batch(outputs, {n: i for n, i, flag in zip(graph.inputs, inputs, batched, strict=True) if flag}, size)
+        with_axis = {n: i for n, i, flag in zip(graph.inputs, inputs, batched, strict=True) if flag}
+        results = batch(substitute(graph.outputs, plain), with_axis, size)
         derived = Graph(inputs, [node for node, _ in results], name=f"vmap_{graph.name}")
-        graph.derived[key] = derived, tuple([flag for _, flag in results])
-    return graph.derived[key]
+        return derived, tuple([flag for _, flag in results])
+
+    return graph.derive(("batch", size, batched), make)
 
 
 def move_axis(node: UOp, source: int, target: int) -> UOp:
@@ -151,7 +150,7 @@ def _place(function: Callable[..., Any], node: UOp, has_axis: bool, axis: int | 
             )
         return node
     if not -lane.ndim - 1 <= axis <= lane.ndim:
-        raise ValueError(f"out_axes {axis} of vmap is out of range for a result {dtypes.describe(lane.dtype, lane.shape)} of one lane")
+        raise ValueError(f"out_axes {axis} of vmap of {describe_function(function)} is out of range for a result {dtypes.describe(lane.dtype, lane.shape)} of one lane; at {user_line()}")
     return move_axis(node if has_axis else broadcast_to_batch(node, size), 0, axis % (lane.ndim + 1))
 
 

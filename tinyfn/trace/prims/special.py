@@ -79,27 +79,38 @@ def erfc_reference(x: Any) -> Any:
     return np.where(np.isnan(wide), wide, np.where(wide >= 0, erfc, 1 + erf)).astype(x.dtype)
 
 
-_GILES_CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-                 -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
-_GILES_TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-               0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+_GILES_CENTRE = np.float32((2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+                 -0.00417768164, 0.246640727, 1.50140941))  # fmt: skip
+_GILES_TAIL = np.float32((-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+               0.00943887047, 1.00167406, 2.83297682))  # fmt: skip
+
+
+def _giles(magnitude: Any) -> Any:
+    """The inverse of erf on [0, 1) to a few units in float32's last place."""
+    w = -np.log((1 - magnitude) * (1 + magnitude))
+    centre = np.polyval(_GILES_CENTRE, w - w.dtype.type(2.5))
+    tail = np.polyval(_GILES_TAIL, np.sqrt(np.maximum(w, 5)) - 3)
+    return magnitude * np.where(w < 5, centre, tail)
 
 
 def erf_inv_reference(x: Any) -> Any:
-    """The inverse of the error function, in the argument's dtype: a first guess, then three Newton steps."""
+    """The inverse of the error function, in the argument's dtype."""
     x = np.asarray(x)
-    wide = x.astype(np.float64)
-    inside = np.abs(wide) < 1
-    magnitude = np.where(inside, np.abs(wide), 0.5)
-    w = -np.log1p(-magnitude * magnitude)
-    guess = magnitude * np.where(
-        w < 5, np.polyval(_GILES_CENTRE, w - 2.5), np.polyval(_GILES_TAIL, np.sqrt(np.maximum(w, 5)) - 3)
-    )
-    for _ in range(3):
-        erf, erfc = _erf_pieces(guess)
-        # Near 1 the difference of the complements keeps the digits that the difference of the values would lose.
-        error = np.where(magnitude < 0.5, erf - magnitude, (1 - magnitude) - erfc)
-        step = error / (2 / np.sqrt(np.pi) * np.exp(-guess * guess))
-        guess = guess - step / (1 + guess * step)  # Halley's correction
-    result = np.where(inside, np.copysign(guess, wide), np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), np.nan))
+    if x.dtype != np.float64:
+        wide = x.astype(np.float32)
+        inside = np.abs(wide) < 1
+        value = _giles(np.where(inside, np.abs(wide), np.float32(0.5)))
+    else:
+        wide = x
+        inside = np.abs(wide) < 1
+        magnitude = np.where(inside, np.abs(wide), 0.5)
+        value = _giles(magnitude)
+        for _ in range(3):
+            erf, erfc = _erf_pieces(value)
+            # Near 1 the difference of the complements keeps the digits that the difference of the values would lose.
+            error = np.where(magnitude < 0.5, erf - magnitude, (1 - magnitude) - erfc)
+            step = error / (2 / np.sqrt(np.pi) * np.exp(-value * value))
+            value = value - step / (1 + value * step)  # Halley's correction to Newton's step
+    outside = np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), np.nan)
+    result = np.where(inside, np.copysign(value, wide), outside)
     return np.where(wide == 0, wide, result).astype(x.dtype)
