@@ -9,7 +9,7 @@
     step = tinyfn.jit(tinyfn.grad(loss))
 """
 
-from . import checkpoint, lax, nn, numpy, optax_like, random, tree
+from . import checkpoint, lax, linalg, nn, numpy, optax_like, random, tree
 from .trace.array import Array
 from .trace.errors import (
     ConcretizationError,
@@ -21,6 +21,7 @@ from .trace.errors import (
     UnexpectedTracerError,
 )
 from .trace.graph import Graph
+from .trace.indexing import NonConcreteBooleanIndexError
 from .trace.sint import Variable
 from .transforms import (
     ShapeDtypeStruct,
@@ -44,8 +45,8 @@ from .transforms import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "ShapeDtypeStruct", "TracerArrayConversionError",
+    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError", "ShapeDtypeStruct", "TracerArrayConversionError",
     "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError", "UnexpectedTracerError", "Variable",
     "checkpoint", "custom_jvp", "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax",
-    "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "tree", "value_and_grad", "vjp", "vmap",
+    "linalg", "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -1,5 +1,4 @@
-"""What the functions of this namespace share: the types of their arguments, axes, shapes, dtypes, and fast
-paths."""
+"""What the functions of this namespace share: the types of their arguments, axes, shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims, tracing
-from ..trace.array import Array, as_array, is_scalar, wrap
+from ..trace.array import Array, is_scalar, wrap
 from ..trace.dtype import DType
 from ..trace.errors import user_line
 from ..trace.index import reshape
@@ -28,6 +27,7 @@ Shape: TypeAlias = int | Sequence[Any]
 
 # Its primitives all have one result.
 bind: Callable[..., Array] = tracing.bind
+cast = o.astype
 
 
 def at_user() -> str:
@@ -81,18 +81,6 @@ def shape_of(shape: Any, what: str) -> tuple[Any, ...]:
 def dtype_or(dtype: DTypeLike, default: DType) -> DType:
     """The dtype that is named, or the default for None."""
     return default if dtype is None else dtypes.canonical(dtype)
-
-
-def cast(x: Any, dtype: DTypeLike) -> Array:
-    """An argument as an array of a dtype; a Python number is not rounded to its default dtype on the way."""
-    target = dtypes.canonical(dtype)
-    if not is_scalar(x):
-        return o.astype(x, target)
-    if target is dtypes.bool_:
-        return o.scalar(bool(x), target)
-    if type(x) is float and dtypes.is_integer(target):
-        return o.astype(as_array(np.asarray(x)), target)
-    return o.scalar(x, target)
 
 
 def inexact(x: Any, what: str) -> Array:
@@ -176,9 +164,6 @@ def keep_axes(y: Array, shape: tuple[Any, ...], axes: tuple[int, ...], keepdims:
     return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
 
 
-# Fast paths: on known arrays whose dtypes NumPy promotes as we do, its function is called directly.
-
-
 def unary(primitive: Primitive, x: Any, what: str) -> Array:
     """A primitive on floats; integers and bools become float32."""
     if type(x) is Array and current_trace() is None:
@@ -188,51 +173,3 @@ def unary(primitive: Primitive, x: Any, what: str) -> Array:
                 result = np.asarray(primitive.reference(value))
             return wrap(result, x.weak_type)
     return bind(primitive, (inexact(x, what),), {})
-
-
-_UFUNCS: dict[Primitive, Callable[..., Any]] = {
-    p: p.reference
-    for p in (
-        prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le,
-        prims.gt, prims.ge, prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
-    )
-}  # fmt: skip
-_UFUNCS[prims.div] = np.divide  # of floats; integers take another path
-
-
-_OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
-
-
-def binary(primitive: Primitive, x: Any, y: Any, floats: bool = False) -> Array:
-    """A primitive on two arguments promoted to one dtype (a float, if `floats`) and broadcast to one
-    shape."""
-    if current_trace() is None:
-        first, second, weak = x, y, True
-        accepted = "f" if floats else "fiu"
-        kind = ""
-        if type(x) is Array:
-            first, weak = x.value, x.weak_type
-            kind = first.dtype.kind
-        if type(y) is Array:
-            second = y.value
-            weak = weak and y.weak_type
-            if kind:
-                # Two arrays: of the same type. Otherwise one is a Python number that adapts to the other.
-                fits = first.dtype is second.dtype and kind in accepted
-            else:
-                kind = second.dtype.kind
-                fits = kind in accepted and (type(x) is int or (type(x) is float and kind == "f"))
-        else:
-            fits = kind != "" and kind in accepted and (type(y) is int or (type(y) is float and kind == "f"))
-        if fits:
-            try:
-                with np.errstate(all="ignore"):
-                    result = np.asarray(_UFUNCS[primitive](first, second))
-                return wrap(result, weak and result.dtype.kind != "b")
-            except (ValueError, OverflowError):
-                pass  # to be raised again with a better message
-    if primitive in _OF_BOOLS:
-        arrays = promoted(x, y)
-        if arrays[0].dtype is dtypes.bool_:
-            return o.elementwise(_OF_BOOLS[primitive], *arrays)
-    return o.elementwise(primitive, x, y, inexact=floats)

@@ -53,8 +53,6 @@ def matmul(
 ) -> Array:
     """The matrix product over the last two axes, broadcasting the others; 1-d arguments are vectors."""
     x, y = _operands("matmul", preferred_element_type, a, b)
-    if x.dtype is dtypes.bool_:
-        return o.not_equal(o.matmul(o.to_dtype(x, dtypes.int32), o.to_dtype(y, dtypes.int32)), 0)
     return o.matmul(x, y)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
-from ..trace.array import Array, as_array, is_scalar, own, wrap
+from ..trace.array import Array, as_array, buffer, is_scalar, own, wrap
 from ..trace.errors import TracerIntegerConversionError
 from ..trace.index import reshape
 from ..trace.tracing import Tracer, current_trace
@@ -147,10 +147,10 @@ def _stacked(x: Any, dtype: dtypes.DType) -> Array:
 
 
 def from_dlpack(x: Any, /, *, copy: bool | None = None) -> Array:
-    """An array of an object that exports its memory with `__dlpack__`, as another library's arrays do."""
-    value = np.from_dlpack(x)
-    # The exporter may write to its memory later on, which an array must not see.
-    return wrap(np.array(value, dtypes.canonical(value.dtype)))
+    """An array over the memory of an object that exports it with `__dlpack__`, as another library's arrays do.
+
+    Nothing is copied unless `copy` is True, so the memory must not be written to while the array is in use."""
+    return wrap(buffer(np.from_dlpack(x), copy=bool(copy)))
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:

@@ -10,29 +10,29 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from .common import ArrayLike, at_user, binary, bind, cast, floats, inexact, operand, promoted, unary
+from .common import ArrayLike, at_user, bind, cast, floats, inexact, operand, promoted, unary
 
 # Arithmetic
 
 
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x + y; for two bools their logical or."""
-    return binary(prims.add, x, y)
+    return o.elementwise(prims.add, x, y)
 
 
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x - y"""
-    return binary(prims.sub, x, y)
+    return o.elementwise(prims.sub, x, y)
 
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x * y; for two bools their logical and."""
-    return binary(prims.mul, x, y)
+    return o.elementwise(prims.mul, x, y)
 
 
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x / y; integers become float32."""
-    return binary(prims.div, x, y, floats=True)
+    return o.elementwise(prims.div, x, y, inexact=True)
 
 
 true_divide = divide
@@ -40,15 +40,7 @@ true_divide = divide
 
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The greatest whole number that is not above x / y."""
-    x, y = promoted(x, y)
-    if not dtypes.is_float(x.dtype):
-        return o.floor_divide(x, y)
-    # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
-    rest = o.elementwise(prims.rem, x, y)
-    quotient = divide(subtract(x, rest), y)
-    is_above = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
-    quotient = bind(prims.round, (where(is_above, subtract(quotient, 1), quotient),), {})
-    return where(equal(y, 0), divide(x, y), quotient)
+    return o.floor_divide(x, y)
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -74,7 +66,7 @@ def binary_of_numbers(primitive: Any, x: Any, y: Any) -> Array:
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """The pair of x // y and x % y."""
-    return floor_divide(x, y), remainder(x, y)
+    return o.divmod(x, y)
 
 
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -87,7 +79,7 @@ pow = power
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x to the power y as floats, float32 or wider."""
-    return binary(prims.pow, inexact(x, "float_power"), inexact(y, "float_power"))
+    return o.elementwise(prims.pow, inexact(x, "float_power"), inexact(y, "float_power"))
 
 
 def negative(x: ArrayLike, /) -> Array:
@@ -130,12 +122,12 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The greater of x and y, NaN if either is; a tie shares the derivative equally."""
-    return binary(prims.max, x, y)
+    return o.elementwise(prims.max, x, y)
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The lesser of x and y, NaN if either is; a tie shares the derivative equally."""
-    return binary(prims.min, x, y)
+    return o.elementwise(prims.min, x, y)
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -247,7 +239,7 @@ def arctan(x: ArrayLike, /) -> Array:
 
 def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
     """The angle in [-pi, pi] of the point (x, y); its arguments come as y, x."""
-    return binary(prims.atan2, y, x, floats=True)
+    return o.elementwise(prims.atan2, y, x, inexact=True)
 
 
 def sinh(x: ArrayLike, /) -> Array:
@@ -518,32 +510,32 @@ conj = conjugate
 
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x == y"""
-    return binary(prims.eq, x, y)
+    return o.elementwise(prims.eq, x, y)
 
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x != y"""
-    return binary(prims.ne, x, y)
+    return o.elementwise(prims.ne, x, y)
 
 
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x < y"""
-    return binary(prims.lt, x, y)
+    return o.elementwise(prims.lt, x, y)
 
 
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x <= y"""
-    return binary(prims.le, x, y)
+    return o.elementwise(prims.le, x, y)
 
 
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x > y"""
-    return binary(prims.gt, x, y)
+    return o.elementwise(prims.gt, x, y)
 
 
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x >= y"""
-    return binary(prims.ge, x, y)
+    return o.elementwise(prims.ge, x, y)
 
 
 def isclose(
@@ -588,17 +580,17 @@ def logical_not(x: ArrayLike, /) -> Array:
 
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in both; the logical and of bools."""
-    return binary(prims.bitwise_and, x, y)
+    return o.elementwise(prims.bitwise_and, x, y)
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in either; the logical or of bools."""
-    return binary(prims.bitwise_or, x, y)
+    return o.elementwise(prims.bitwise_or, x, y)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in one but not in both."""
-    return binary(prims.bitwise_xor, x, y)
+    return o.elementwise(prims.bitwise_xor, x, y)
 
 
 def bitwise_not(x: ArrayLike, /) -> Array:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ..trace.array import Array, install
 from ..trace.indexing import At, getitem
@@ -40,53 +37,6 @@ def _round(self: Array, ndigits: int | None = None) -> Any:
         return round(self.item())
     return elementwise.round(self, ndigits or 0)
 
-
-_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
-_OFTEN = frozenset((Array, int, float))
-
-
-def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def apply(self: Array, other: Any) -> Any:
-        if type(other) in _OFTEN or isinstance(other, _OPERANDS):
-            return function(self, other)
-        return NotImplemented
-
-    return apply
-
-
-def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def apply(self: Array, other: Any) -> Any:
-        if type(other) in _OFTEN or isinstance(other, _OPERANDS):
-            return function(other, self)
-        return NotImplemented
-
-    return apply
-
-
-_BINARY: dict[str, Callable[..., Any]] = {
-    "add": elementwise.add,
-    "sub": elementwise.subtract,
-    "mul": elementwise.multiply,
-    "truediv": elementwise.divide,
-    "floordiv": elementwise.floor_divide,
-    "mod": elementwise.remainder,
-    "divmod": elementwise.divmod,
-    "pow": elementwise.power,
-    "matmul": contraction.matmul,
-    "and": elementwise.bitwise_and,
-    "or": elementwise.bitwise_or,
-    "xor": elementwise.bitwise_xor,
-    "lshift": elementwise.left_shift,
-    "rshift": elementwise.right_shift,
-}
-_COMPARISONS: dict[str, Callable[..., Any]] = {
-    "eq": elementwise.equal,
-    "ne": elementwise.not_equal,
-    "lt": elementwise.less,
-    "le": elementwise.less_equal,
-    "gt": elementwise.greater,
-    "ge": elementwise.greater_equal,
-}
 
 _METHODS: dict[str, Any] = {
     "__getitem__": getitem,
@@ -135,8 +85,4 @@ _METHODS: dict[str, Any] = {
     "choose": indexing.choose,
 }
 
-for _name, _function in {**_BINARY, **_COMPARISONS}.items():
-    _METHODS[f"__{_name}__"] = _operator(_function)
-for _name, _function in _BINARY.items():
-    _METHODS[f"__r{_name}__"] = _swapped(_function)
 install(_METHODS)

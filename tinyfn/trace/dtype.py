@@ -103,6 +103,7 @@ _ABOVE: dict[Any, tuple[Any, ...]] = {
     **dict.fromkeys(NARROW_FLOATS, ()),
 }  # fmt: skip
 _WEAK_NODES = {"int*": DEFAULT_INT, "float*": DEFAULT_FLOAT, "complex*": DEFAULT_COMPLEX}
+WEAK_DTYPES = frozenset(_WEAK_NODES.values())  # the dtypes that an array of Python numbers alone can have
 _WEAK_OF_KIND = {"bool": bool_, "signed": "int*", "unsigned": "int*", "float": "float*", "complex": "complex*"}
 
 

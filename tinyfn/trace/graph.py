@@ -15,7 +15,6 @@ from .execute import Plan
 from .prim import Aval, Primitive
 from .uop import CONST, INPUT, OUTPUT, UOp, input_node, output, substitute, toposort
 
-
 MOST_DERIVED = 128  # how much a graph keeps of what transforms made of it: one entry for each batch size, for example
 
 

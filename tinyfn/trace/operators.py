@@ -6,7 +6,7 @@ is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,18 @@ def to_dtype(x: Array, dtype: DType) -> Array:
 
 
 def astype(x: Any, dtype: Any) -> Array:
-    """x with its elements cast to a dtype (floats to integers round towards zero and saturate)."""
-    x, dtype = as_array(x), dtypes.canonical(dtype)
-    if x.dtype is dtype:
-        return strong(x)
-    return bind(prims.convert, (x,), {"dtype": dtype})
+    """x with its elements cast to a dtype (floats to integers round towards zero and saturate).
+
+    A Python number is not rounded to its default dtype on the way."""
+    target = dtypes.canonical(dtype)
+    if is_scalar(x):
+        if target is dtypes.bool_:
+            return scalar(bool(x), target)
+        if type(x) is not float or not dtypes.is_integer(target):
+            return scalar(x, target)
+        x = np.asarray(x)
+    x = as_array(x)
+    return strong(x) if x.dtype is target else bind(prims.convert, (x,), {"dtype": target})
 
 
 def strong(x: Array) -> Array:
@@ -113,23 +120,61 @@ def promote(*xs: Any) -> tuple[list[Array], bool]:
     return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, True) for x in arrays], weak
 
 
+# NumPy's own functions, for arrays that it promotes and broadcasts as we do.
+_UFUNCS: dict[Primitive, Callable[..., Any]] = {
+    primitive: primitive.reference
+    for primitive in (
+        prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le, prims.gt, prims.ge,
+        prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
+    )
+}  # fmt: skip
+_UFUNCS[prims.div] = np.divide  # of floats: its result for integers is another
+
+_OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
+
+
 def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
     """A primitive on operands promoted to one dtype (a float, if `inexact`) and broadcast to one shape."""
+    if len(xs) == 2 and current_trace() is None and primitive in _UFUNCS:
+        direct = _by_numpy(_UFUNCS[primitive], *xs, accepted="f" if primitive is prims.div else "fiu")
+        if direct is not None:
+            return direct
     arrays, weak = promote(*xs)
-    if inexact and not dtypes.is_inexact(arrays[0].dtype):
+    dtype = arrays[0].dtype
+    if inexact and not dtypes.is_inexact(dtype):
         arrays = [to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
-    shape = arrays[0].shape
-    for a in arrays:
-        if a.shape != shape:
-            shape = broadcast_shapes(*[a.shape for a in arrays])
-            arrays = [broadcast_to(a, shape) for a in arrays]
-            break
-    result = bind(primitive, tuple(arrays), {})
-    if weak and not result.weak_type and result.dtype in dtypes._WEAK_NODES.values():
-        result.weak_type = True
-    elif not weak and result.weak_type:
-        result.weak_type = False
+    elif dtype is dtypes.bool_:
+        primitive = _OF_BOOLS.get(primitive, primitive)
+    shape = broadcast_shapes(*[a.shape for a in arrays])
+    result = bind(primitive, tuple([broadcast_to(a, shape) for a in arrays]), {})
+    result.weak_type = weak and result.dtype in dtypes.WEAK_DTYPES
     return result
+
+
+def _by_numpy(ufunc: Callable[..., Any], x: Any, y: Any, accepted: str) -> Array | None:
+    """The result on known operands, if NumPy's rules are ours for them: two arrays of one dtype, or one and a number."""
+    first, second, weak, kind = x, y, True, ""
+    if type(x) is Array:
+        first, weak = x.value, x.weak_type
+        kind = first.dtype.kind
+    if type(y) is Array:
+        second = y.value
+        weak = weak and y.weak_type
+        if kind:
+            fits = first.dtype is second.dtype and kind in accepted
+        else:
+            kind = second.dtype.kind
+            fits = kind in accepted and (type(x) is int or (type(x) is float and kind == "f"))
+    else:
+        fits = kind != "" and kind in accepted and (type(y) is int or (type(y) is float and kind == "f"))
+    if not fits:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            result = np.asarray(ufunc(first, second))
+    except (ValueError, OverflowError):
+        return None  # to be raised again, with a better message
+    return wrap(result, weak and result.dtype.kind != "b")
 
 
 def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any], Array]:
@@ -185,16 +230,21 @@ def remainder(x: Any, y: Any) -> Array:
 def floor_divide(x: Any, y: Any) -> Array:
     """The greatest whole number that is not above x / y."""
     (x, y), _ = promote(x, y)
-    if dtypes.is_float(x.dtype):
-        # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
-        quotient = elementwise(prims.round, elementwise(prims.div, subtract(x, remainder(x, y)), y))
-        return elementwise_where(elementwise(prims.is_finite, quotient), quotient, elementwise(prims.floor, elementwise(prims.div, x, y)))
-    quotient = elementwise(prims.div, x, y)
-    if dtypes.kind(x.dtype) == "unsigned":
-        return quotient
     rest = elementwise(prims.rem, x, y)
-    down = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
-    return subtract(quotient, astype(down, quotient.dtype))
+    if dtypes.kind(x.dtype) == "unsigned":
+        return elementwise(prims.div, x, y)
+    is_above = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
+    if not dtypes.is_float(x.dtype):
+        return subtract(elementwise(prims.div, x, y), astype(is_above, x.dtype))
+    # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
+    quotient = elementwise(prims.div, subtract(x, rest), y)
+    quotient = bind(prims.round, (elementwise_where(is_above, subtract(quotient, 1), quotient),), {})
+    return elementwise_where(equal(y, 0), elementwise(prims.div, x, y), quotient)
+
+
+def divmod(x: Any, y: Any) -> tuple[Array, Array]:
+    """The pair of x // y and x % y."""
+    return floor_divide(x, y), remainder(x, y)
 
 
 def elementwise_where(condition: Any, x: Any, y: Any) -> Array:
@@ -205,7 +255,7 @@ def elementwise_where(condition: Any, x: Any, y: Any) -> Array:
         condition = not_equal(condition, 0)
     shape = broadcast_shapes(condition.shape, x.shape, y.shape)
     result = bind(prims.where, tuple([broadcast_to(a, shape) for a in (condition, x, y)]), {})
-    result.weak_type = weak and result.dtype in dtypes._WEAK_NODES.values()
+    result.weak_type = weak and result.dtype in dtypes.WEAK_DTYPES
     return result
 
 
@@ -235,6 +285,8 @@ def _integer_power(x: Array, y: Array) -> Array:
 def matmul(x: Any, y: Any) -> Array:
     """The matrix product over the last two axes, broadcasting the others; 1-d arguments are vectors."""
     (x, y), _ = promote(x, y)
+    if x.dtype is dtypes.bool_:
+        return not_equal(matmul(to_dtype(x, dtypes.int32), to_dtype(y, dtypes.int32)), 0)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(f"matmul of {described(x, y)}: scalars have no matrix product; use *; at {user_line()}")
     inner_x, inner_y = x.shape[-1], y.shape[-2] if y.ndim > 1 else y.shape[0]
@@ -262,27 +314,27 @@ def described(*xs: Array) -> str:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder,
+    "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder, "divmod": divmod,
     "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
     "rshift": right_shift,
 }  # fmt: skip
 _COMPARISONS = {"eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal}
 
 
-def _is_operand(x: Any) -> bool:
-    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
+_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
+_OFTEN = frozenset((Array, int, float))  # saves the slower isinstance
 
 
 def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return function(self, other) if _is_operand(other) else NotImplemented
+        return function(self, other) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
 
     return apply
 
 
 def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return function(other, self) if _is_operand(other) else NotImplemented
+        return function(other, self) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
 
     return apply
 
@@ -293,8 +345,3 @@ install(
     | {"__neg__": negative, "__abs__": absolute, "__invert__": invert, "__pos__": lambda self: self, "astype": astype}
     | {"__array_priority__": 100, "__array_ufunc__": None}  # type: ignore[dict-item]
 )
-
-
-def stack_shapes(xs: Sequence[Array]) -> list[tuple[Any, ...]]:
-    """The arrays' shapes."""
-    return [x.shape for x in xs]

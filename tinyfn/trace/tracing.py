@@ -239,7 +239,6 @@ class Trace:
 
 
 _KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))
-_WEAK_DTYPES = frozenset((dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.DEFAULT_COMPLEX))
 
 
 def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) -> Any:
@@ -255,7 +254,7 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
         node = primitive.node(*[trace.lift(a) for a in args], **params)
         if type(node.dtype) is tuple:
             return [tracer(trace, output(node, i)) for i in range(len(node.dtype))]
-        return tracer(trace, node, weak and node.dtype in _WEAK_DTYPES)
+        return tracer(trace, node, weak and node.dtype in dtypes.WEAK_DTYPES)
     values = [a.value for a in args]
     primitive.out(*values, **params)
     with np.errstate(all="ignore"):
@@ -263,7 +262,7 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     if type(result) is list:
         return [own(r) for r in result]
     array = own(result)
-    array.weak_type = weak and array.dtype in _WEAK_DTYPES
+    array.weak_type = weak and array.dtype in dtypes.WEAK_DTYPES
     return array
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import DType
 from ..prim import Multilinear, Sample, spell
 from ..uop import UOp
 from .movement import transpose

@@ -22,8 +22,17 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import DType
-from ..prim import Primitive, Sample, add_tangents, broadcast_to_batch, full, full_like, instantiate, spell, zeros_like
+from ..prim import (
+    Primitive,
+    Sample,
+    add_tangents,
+    broadcast_to_batch,
+    full,
+    full_like,
+    instantiate,
+    spell,
+    zeros_like,
+)
 from ..uop import UOp
 from .elementwise import convert, eq, ge, mul, where
 from .movement import iota, reshape, transpose
