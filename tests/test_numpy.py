@@ -1331,3 +1331,18 @@ def test_exported_names_exist_and_are_documented() -> None:
             and getattr(value, "__module__", "").startswith("tinyfn")
         ):
             assert value.__doc__, name
+
+
+def test_dlpack_shares_memory_both_ways() -> None:
+    """Zero-copy on the CPU: out as a read-only view, in as an array over the other library's memory."""
+
+    def address(a: np.ndarray[Any, Any]) -> int:
+        return int(a.__array_interface__["data"][0])
+
+    x = tnp.arange(6.0).reshape(2, 3)
+    view = np.from_dlpack(x)
+    assert address(view) == address(np.asarray(x)) and not view.flags.writeable
+    ours = np.arange(6.0, dtype=np.float32)
+    assert address(np.asarray(tnp.from_dlpack(ours))) == address(ours)
+    assert address(np.asarray(tnp.from_dlpack(ours, copy=True))) != address(ours)
+    assert x.__dlpack_device__() == (1, 0)

@@ -9,6 +9,9 @@
     step = tinyfn.jit(tinyfn.grad(loss))
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from . import checkpoint, lax, linalg, nn, numpy, optax_like, random, tree
 from .trace.array import Array
 from .trace.errors import (
@@ -42,11 +45,25 @@ from .transforms import (
     vmap,
 )
 
+stop_gradient = lax.stop_gradient
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError", "ShapeDtypeStruct", "TracerArrayConversionError",
     "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError", "UnexpectedTracerError", "Variable",
     "checkpoint", "custom_jvp", "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax",
-    "linalg", "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "tree", "value_and_grad", "vjp", "vmap",
+    "linalg", "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
+
+
+class _Checkpoint(type(checkpoint)):  # type: ignore[misc]
+    """`tinyfn.checkpoint` is the module that saves and restores pytrees; called, it is the transform `remat`.
+
+    Both are what users of other libraries look for under this name."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return remat(function)
+
+
+checkpoint.__class__ = _Checkpoint

@@ -100,11 +100,12 @@ class Jitted:
         """The arguments that are traced, by position and by name, and the static ones."""
         if not self._static_argnums and not self._static_argnames:
             return list(args), kwargs, ()
-        static: list[tuple[Any, Any]] = [(i, arg) for i, arg in enumerate(args) if i in self._static_argnums]
-        static += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames]
-        for key, value in static:
+        chosen: list[tuple[Any, Any]] = [(i, arg) for i, arg in enumerate(args) if i in self._static_argnums]
+        chosen += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames]
+        static = []
+        for key, value in chosen:
             try:
-                hash(value)
+                static.append((key, _Static(value)))
             except TypeError:
                 name = positional_name(self.function, key) if isinstance(key, int) else key
                 raise TypeError(
@@ -113,7 +114,7 @@ class Jitted:
                 ) from None
         dynamic = [arg for i, arg in enumerate(args) if i not in self._static_argnums]
         named = {name: value for name, value in kwargs.items() if name not in self._static_argnames}
-        return dynamic, named, tuple([(key, _exactly(value), value) for key, value in static])
+        return dynamic, named, tuple(static)
 
     def _program(self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
         signature = tuple([(a.shape, a.dtype, a.weak_type) for a in given.arrays])
@@ -203,11 +204,31 @@ class Jitted:
             if a != b
         ]
         differences += [
-            f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[2]!r} → {a[2]!r}"
+            f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[1]!r} → {a[1]!r}"
             for a, b in zip(static, other_static, strict=False)
             if a != b
         ]
         return f"{name}: {'; '.join(differences or ['other static arguments'])}"
+
+
+class _Static:
+    """A static argument in a key, with the hash that it had: an object that was changed since is another argument."""
+
+    __slots__ = ("exact", "hash", "value")
+
+    def __init__(self, value: Any):
+        self.hash = hash(value)
+        self.value = value
+        self.exact = _exactly(value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and (self.hash, self.exact) == (other.hash, other.exact) and bool(self.value == other.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 def _exactly(value: Any) -> Any:
