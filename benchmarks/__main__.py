@@ -32,7 +32,9 @@ class Worker:
         for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
             environment.pop(name, None)
         command = [python, "-m", "benchmarks.worker", library, workload]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+        )
         self.start = self._read()
         self.times: list[float] = []
 
@@ -58,7 +60,9 @@ class Worker:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workloads", nargs="*", help=f"some of: {', '.join(WORKLOADS)} (default: all)")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--rounds", type=int, default=9)
@@ -70,14 +74,19 @@ def main() -> None:
     results: dict[str, dict[str, dict[str, float]]] = {}
     print(f"{'workload':16}{'library':10}{'first call':>12}{'later calls':>13}{'ratio':>8}")
     for workload in options.workloads or WORKLOADS:
-        workers = {name: Worker(name, python, workload) for name, python in {"tinyfn": sys.executable, **peers}.items()}
+        workers = {
+            name: Worker(name, python, workload)
+            for name, python in {"tinyfn": sys.executable, **peers}.items()
+        }
         for _ in range(options.rounds):
             for worker in workers.values():
                 worker.round()
         results[workload] = measured = {name: worker.close() for name, worker in workers.items()}
         for name, numbers in measured.items():
             ratio = "" if name == "tinyfn" else f"{measured['tinyfn']['cached'] / numbers['cached']:8.2f}"
-            print(f"{workload:16}{name:10}{numbers['first'] * 1e6:9.0f} us{numbers['cached'] * 1e6:10.1f} us{ratio}")
+            print(
+                f"{workload:16}{name:10}{numbers['first'] * 1e6:9.0f} us{numbers['cached'] * 1e6:10.1f} us{ratio}"
+            )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -52,7 +52,11 @@ def read_idx(folder: Path, name: str) -> np.ndarray:
 def load_data(folder: Path | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training images and labels, test images and labels; images are uint8 [n, 28, 28]."""
     if folder is not None:
-        parts = [read_idx(folder, f"{part}-{kind}") for part in ("train", "t10k") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+        parts = [
+            read_idx(folder, f"{part}-{kind}")
+            for part in ("train", "t10k")
+            for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
+        ]
         return parts[0], parts[1], parts[2], parts[3]
     with np.load(HERE / "data" / "mnist5k.npz") as bundle:
         images, labels = bundle["images"], bundle["labels"]
@@ -126,7 +130,9 @@ def train(images: np.ndarray, labels: np.ndarray, epochs: int, seed: int) -> tup
                 chosen = order[begin : begin + BATCH]
                 key, step_key = random.split(key)
                 rate = 2e-3 * 0.5 * (1 + math.cos(math.pi * len(losses) / steps))
-                params, state, value = step(params, state, step_key, images[chosen], labels[chosen].astype(np.int32), rate)
+                params, state, value = step(
+                    params, state, step_key, images[chosen], labels[chosen].astype(np.int32), rate
+                )
                 losses.append(float(value))
                 advance(losses[-1])
     return params, losses
@@ -164,7 +170,9 @@ class progress:
 # What to look at
 
 
-def picture(path: Path, losses: list[float], images: np.ndarray, labels: np.ndarray, guesses: np.ndarray) -> bool:
+def picture(
+    path: Path, losses: list[float], images: np.ndarray, labels: np.ndarray, guesses: np.ndarray
+) -> bool:
     """The loss curve and misclassified digits as a PNG; False without matplotlib."""
     try:
         import matplotlib
@@ -196,11 +204,19 @@ def picture(path: Path, losses: list[float], images: np.ndarray, labels: np.ndar
 def main() -> None:
     """Train or load, then test."""
     parser = argparse.ArgumentParser(description="Train a small network on handwritten digits.")
-    parser.add_argument("--data", type=Path, help="folder with IDX files of MNIST or Fashion-MNIST (default: 5,000 MNIST digits)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with IDX files of MNIST or Fashion-MNIST (default: 5,000 MNIST digits)",
+    )
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=HERE / "output", help="folder for the model and the picture")
-    parser.add_argument("--load", type=Path, nargs="?", const=True, help="restore a model instead of training one")
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "output", help="folder for the model and the picture"
+    )
+    parser.add_argument(
+        "--load", type=Path, nargs="?", const=True, help="restore a model instead of training one"
+    )
     options = parser.parse_args()
 
     train_images, train_labels, test_images, test_labels = load_data(options.data)
@@ -213,21 +229,27 @@ def main() -> None:
     else:
         begin = time.perf_counter()
         params, losses = train(train_images, train_labels, options.epochs, options.seed)
-        print(f"trained on {len(train_images)} images for {options.epochs} epochs in {time.perf_counter() - begin:.1f} s")
+        print(
+            f"trained on {len(train_images)} images for {options.epochs} epochs in {time.perf_counter() - begin:.1f} s"
+        )
 
     logits = np.asarray(tinyfn.jit(predict)(params, test_images))
     guesses = logits.argmax(1)
     digest = hashlib.sha256(logits.tobytes()).hexdigest()
     if options.load:
         trained = (checkpoint.safe_load_metadata(model).metadata or {}).get("predictions")
-        print(f"restored {model}; predictions are {'' if digest == trained else 'NOT '}the same bits as after training")
+        print(
+            f"restored {model}; predictions are {'' if digest == trained else 'NOT '}the same bits as after training"
+        )
     else:
         checkpoint.save(model, params, metadata={"predictions": digest})
         print(f"saved {model}")
         image = options.output / "digits.png"
         if picture(image, losses, test_images, test_labels, guesses):
             print(f"drew {image}")
-    print(f"test accuracy: {100 * np.mean(guesses == test_labels):.2f} % of {len(test_labels)} held-out images")
+    print(
+        f"test accuracy: {100 * np.mean(guesses == test_labels):.2f} % of {len(test_labels)} held-out images"
+    )
 
 
 if __name__ == "__main__":

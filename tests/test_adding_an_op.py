@@ -19,8 +19,23 @@ def example() -> str:
 
 def run_primitive_tests(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "new_op.py").write_text(source)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "pytest", "-p", "new_op", "-p", "no:cacheprovider", "-q", "-k", "softsign", "tests/test_primitives.py"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "new_op",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "-k",
+        "softsign",
+        "tests/test_primitives.py",
+    ]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
 
 

@@ -62,7 +62,10 @@ def test_a_learning_rate_sweep_traces_once() -> None:
         grads = tinyfn.grad(lambda p: (p["w"] ** 2).sum())(params)
         return optimizer.step(params, grads, state)
 
-    moved = [float(step(params, optax_like.set_learning_rate(state, rate))[0]["w"][0]) for rate in np.geomspace(1e-4, 1e-1, 10)]
+    moved = [
+        float(step(params, optax_like.set_learning_rate(state, rate))[0]["w"][0])
+        for rate in np.geomspace(1e-4, 1e-1, 10)
+    ]
     assert step.cache_info().misses == 1 and len(set(moved)) == 10
 
 

@@ -57,7 +57,9 @@ def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
         if imported.startswith("tinyfn."):
             target = part_of(imported.removeprefix("tinyfn.").split(".")[0])
             allowed = target == part or target in MAY_IMPORT[part] or (name, target) in EXCEPTIONS
-            assert allowed, f"{name} imports {imported}: {part} may import {MAY_IMPORT[part] or 'nothing of ours'}"
+            assert allowed, (
+                f"{name} imports {imported}: {part} may import {MAY_IMPORT[part] or 'nothing of ours'}"
+            )
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -15,6 +15,7 @@ from tinyfn.trace.prim import REGISTRY, Primitive, Sample
 from tinyfn.trace.prims import convert, reduce_sum
 from tinyfn.transforms import structured  # noqa: F401  (registers the ops that hold graphs)
 
+
 def run(primitive: Primitive, sample: Sample) -> list[Any]:
     """The sample's results, always as a list."""
     result = primitive(*map(as_array, sample.args), **sample.params)
@@ -58,7 +59,10 @@ def outputs(primitive: Primitive, sample: Sample) -> Any:
 
 def in_float64(primitive: Primitive, sample: Sample) -> tuple[Any, list[np.ndarray]]:
     """The sample's function and arguments with float64 in the place of float32; its integer arguments are fixed."""
-    wide = [np.asarray(a).astype(np.float64) if np.asarray(a).dtype == np.float32 else np.asarray(a) for a in sample.args]
+    wide = [
+        np.asarray(a).astype(np.float64) if np.asarray(a).dtype == np.float32 else np.asarray(a)
+        for a in sample.args
+    ]
     positions = [i for i, a in enumerate(wide) if a.dtype == np.float64]
     function = outputs(primitive, sample)
     graphs = [v for v in sample.params.values() if isinstance(v, tinyfn.Graph)]
@@ -122,7 +126,10 @@ def test_vmap_is_a_loop(primitive: Primitive, sample: Sample, which: str) -> Non
     for i, arg in enumerate(map(np.asarray, sample.args)):
         if i in mapped:
             # Three lanes with the sample's elements in other places, so that every lane is a valid argument.
-            lanes = [generator.permutation(arg.reshape(-1)).reshape(arg.shape) if arg.dtype.kind == "f" else arg for _ in range(3)]
+            lanes = [
+                generator.permutation(arg.reshape(-1)).reshape(arg.shape) if arg.dtype.kind == "f" else arg
+                for _ in range(3)
+            ]
             axes[i] = int(generator.integers(0, arg.ndim + 1))
             args.append(np.stack(lanes, axes[i]))
         else:
@@ -130,13 +137,20 @@ def test_vmap_is_a_loop(primitive: Primitive, sample: Sample, which: str) -> Non
     function = outputs(primitive, sample)
     batched = tinyfn.vmap(function, in_axes=tuple(axes))(*args)
     for lane in range(3):
-        lane_args = [a if axis is None else np.take(a, lane, axis) for a, axis in zip(args, axes, strict=True)]
+        lane_args = [
+            a if axis is None else np.take(a, lane, axis) for a, axis in zip(args, axes, strict=True)
+        ]
         for got, want in zip(batched, function(*map(as_array, lane_args)), strict=True):
             assert got.dtype == want.dtype and got.shape[1:] == want.shape
             # Sums may be taken in another order; everything else is exact.
             tolerance = 1e-6 if want.dtype.kind == "f" else 1e-2 if dtypes.is_float(want.dtype) else 0
-            a, b = (np.asarray(v).astype(np.float64) if dtypes.is_float(want.dtype) else np.asarray(v) for v in (np.asarray(got)[lane], want))
-            np.testing.assert_allclose(a, b, rtol=max(tolerance, 1e-3 if want.dtype == np.float16 else 0), atol=tolerance)
+            a, b = (
+                np.asarray(v).astype(np.float64) if dtypes.is_float(want.dtype) else np.asarray(v)
+                for v in (np.asarray(got)[lane], want)
+            )
+            np.testing.assert_allclose(
+                a, b, rtol=max(tolerance, 1e-3 if want.dtype == np.float16 else 0), atol=tolerance
+            )
 
 
 @pytest.mark.parametrize("primitive, sample", DIFFERENTIABLE)
@@ -150,7 +164,11 @@ def test_jvp_is_the_limit_of_differences(primitive: Primitive, sample: Sample) -
     below = function(*[as_array(a - step * t) for a, t in zip(args, tangents, strict=True)])
     assert len(values) == len(directions)
     for direction, high, low in zip(directions, above, below, strict=True):
-        close(direction, (np.asarray(high) - np.asarray(low)) / (2 * step), 1e-3 if "graph" in sample.params else 2e-7 / step * 1e-1)
+        close(
+            direction,
+            (np.asarray(high) - np.asarray(low)) / (2 * step),
+            1e-3 if "graph" in sample.params else 2e-7 / step * 1e-1,
+        )
 
 
 @pytest.mark.parametrize("primitive, sample", DIFFERENTIABLE)
@@ -184,7 +202,11 @@ def test_second_order(primitive: Primitive, sample: Sample) -> None:
     above = gradient(*[as_array(a + step * t) for a, t in zip(args, tangents, strict=True)])
     below = gradient(*[as_array(a - step * t) for a, t in zip(args, tangents, strict=True)])
     for got, high, low in zip(second, above, below, strict=True):
-        close(got, (np.asarray(high) - np.asarray(low)) / (2 * step), 1e-2 if "graph" in sample.params else 1e-6 if step == 1e-6 else 1e-3)
+        close(
+            got,
+            (np.asarray(high) - np.asarray(low)) / (2 * step),
+            1e-2 if "graph" in sample.params else 1e-6 if step == 1e-6 else 1e-3,
+        )
 
     def directional(*xs: Any) -> Any:
         directions = tinyfn.jvp(function, xs, tuple(tangents))[1]
@@ -193,7 +215,9 @@ def test_second_order(primitive: Primitive, sample: Sample) -> None:
             total = total + reduce_sum(d * ct, axes=tuple(range(d.ndim)))
         return total
 
-    reverse_over_forward = tinyfn.grad(directional, tuple(range(len(args))))(*map(as_array, args)) if cts else ()
+    reverse_over_forward = (
+        tinyfn.grad(directional, tuple(range(len(args))))(*map(as_array, args)) if cts else ()
+    )
     for got, want in zip(reverse_over_forward, second, strict=True):
         close(got, want, 1e-4 if "graph" in sample.params else 1e-9)
 

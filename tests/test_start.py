@@ -17,7 +17,9 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def run(*command: str) -> str:
-    result = subprocess.run([sys.executable, *command], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
 
@@ -37,7 +39,9 @@ def test_the_import_costs_little_more_than_numpys() -> None:
 def test_nothing_heavy_is_loaded_with_the_package() -> None:
     loaded = set(run("-c", "import sys, tinyfn; print(*sys.modules)").split())
     assert "tinyfn.transforms.jit" in loaded
-    assert not loaded & {"llvmlite", "pycuda", "scipy", "matplotlib", "inspect", "dataclasses"} - numpy_modules()
+    assert (
+        not loaded & {"llvmlite", "pycuda", "scipy", "matplotlib", "inspect", "dataclasses"} - numpy_modules()
+    )
 
 
 def numpy_modules() -> set[str]:
@@ -64,7 +68,10 @@ def test_digits_are_learned_saved_and_restored(tmp_path: Path) -> None:
 def test_the_example_reads_idx_files(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     for part, count in (("train", 300), ("t10k", 50)):
-        images, labels = generator.integers(0, 256, (count, 28, 28), np.uint8), generator.integers(0, 10, count, np.uint8)
+        images, labels = (
+            generator.integers(0, 256, (count, 28, 28), np.uint8),
+            generator.integers(0, 10, count, np.uint8),
+        )
         for name, array in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", labels)):
             header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
             (tmp_path / name).write_bytes(header + array.tobytes())

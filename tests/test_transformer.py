@@ -85,7 +85,11 @@ def test_the_gradient_is_the_limit_of_differences() -> None:
 def test_eager_jit_and_remat_agree() -> None:
     params, tokens = init(random.key(0)), sequences(0, 3)
     eager = tinyfn.grad(loss)(params, tokens)
-    for other in (tinyfn.jit(tinyfn.grad(loss)), tinyfn.grad(tinyfn.jit(loss)), tinyfn.grad(tinyfn.checkpoint(loss))):
+    for other in (
+        tinyfn.jit(tinyfn.grad(loss)),
+        tinyfn.grad(tinyfn.jit(loss)),
+        tinyfn.grad(tinyfn.checkpoint(loss)),
+    ):
         for a, b in zip(tinyfn.tree.leaves(eager), tinyfn.tree.leaves(other(params, tokens)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 

@@ -1,12 +1,12 @@
 """tinyfn: transformations of pure Python functions on arrays.
 
-    import tinyfn
-    import tinyfn.numpy as tnp
+import tinyfn
+import tinyfn.numpy as tnp
 
-    def loss(w, x, y):
-        return tnp.mean((tnp.tanh(x @ w) - y) ** 2)
+def loss(w, x, y):
+    return tnp.mean((tnp.tanh(x @ w) - y) ** 2)
 
-    step = tinyfn.jit(tinyfn.grad(loss))
+step = tinyfn.jit(tinyfn.grad(loss))
 """
 
 from collections.abc import Callable

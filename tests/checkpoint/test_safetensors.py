@@ -859,8 +859,6 @@ def test_the_mapping_lives_as_long_as_an_array(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-
-
 # A real model
 
 

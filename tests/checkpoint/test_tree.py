@@ -603,8 +603,6 @@ def test_restored_tree_can_be_saved_over_its_own_file(tmp_path: Path) -> None:
     assert safe_load(path)["w"][0] == 9999
 
 
-
-
 def test_deep_containers(tmp_path: Path) -> None:
     value: Any = np.ones(2)
     for _ in range(3000):

@@ -91,8 +91,15 @@ CASES: list[Case] = [
     ),
     ("randint", {"shape": [2, 3], "minval": 0, "maxval": 10, "dtype": "int32"}),
     ("randint", {"shape": [], "minval": 0, "maxval": 10, "dtype": "int32"}),
-    ("randint", {"shape": [3], "minval": array([0, 10, -4], "int32"), "maxval": array([5, 1000, 0], "int32"),
-                 "dtype": "int32"}),
+    (
+        "randint",
+        {
+            "shape": [3],
+            "minval": array([0, 10, -4], "int32"),
+            "maxval": array([5, 1000, 0], "int32"),
+            "dtype": "int32",
+        },
+    ),
     ("bernoulli", {}),
     ("bernoulli", {"p": 0.3, "shape": [2, 3]}),
     ("bernoulli", {"p": array([0.0, 0.1, 0.5, 0.9, 1.0], "float32")}),

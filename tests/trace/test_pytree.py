@@ -605,8 +605,6 @@ def test_public_surface() -> None:
     assert sorted(public.__all__) == sorted(expected.split())
 
 
-
-
 # Random trees
 
 leaf = st.one_of(st.integers(), st.floats(allow_nan=False), st.text(max_size=3), st.booleans())

@@ -55,8 +55,12 @@ def test_shapes_are_computed_symbolically() -> None:
 def test_vmap_and_jvp_of_a_symbolic_graph() -> None:
     graph = tinyfn.make_graph(tinyfn.vmap(softmax))(struct(n, 2, 3)).check()
     x = values(4, 2, 3)
-    np.testing.assert_array_equal(graph.run([x])[0], np.stack([np.asarray(softmax(as_array(lane))) for lane in x]))
-    assert isinstance(tinyfn.make_graph(lambda x, t: tinyfn.jvp(softmax, (x,), (t,)))(struct(n, 3), struct(n, 3)), Graph)
+    np.testing.assert_array_equal(
+        graph.run([x])[0], np.stack([np.asarray(softmax(as_array(lane))) for lane in x])
+    )
+    assert isinstance(
+        tinyfn.make_graph(lambda x, t: tinyfn.jvp(softmax, (x,), (t,)))(struct(n, 3), struct(n, 3)), Graph
+    )
 
 
 def test_sizes_must_agree_and_be_within_bounds() -> None:

@@ -26,7 +26,9 @@ class Array:
 
     __slots__ = ("_value", "weak_type", "__weakref__")
     _value: np.ndarray | None
-    weak_type: bool  # whether it came from Python scalars alone, and so takes the dtype of what it is combined with
+    weak_type: (
+        bool  # whether it came from Python scalars alone, and so takes the dtype of what it is combined with
+    )
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise TypeError("make an array with tinyfn.numpy.array(...)")
@@ -98,7 +100,9 @@ class Array:
         value = self.concrete("convert it to a NumPy array", _errors().TracerArrayConversionError)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
-                raise ValueError(f"can't view {dtypes.describe(value.dtype, value.shape)} as {dtype} without a copy")
+                raise ValueError(
+                    f"can't view {dtypes.describe(value.dtype, value.shape)} as {dtype} without a copy"
+                )
             return value.astype(dtype)
         return value.copy() if copy else value
 
@@ -121,7 +125,9 @@ class Array:
         return self.concrete("make a list of it", _errors().ConcretizationError).tolist()
 
     def __bool__(self) -> bool:
-        value = self.concrete("use it as a condition (`if`, `while`, `and`, `or`, `not`)", _errors().TracerBoolConversionError)
+        value = self.concrete(
+            "use it as a condition (`if`, `while`, `and`, `or`, `not`)", _errors().TracerBoolConversionError
+        )
         if value.size != 1:
             described = dtypes.describe(value.dtype, value.shape)
             raise ValueError(f"the truth of {described} is ambiguous; use .any() or .all(); at {user_line()}")
@@ -131,7 +137,9 @@ class Array:
         value = self.concrete(attempt, error)
         if value.size != 1:
             described = dtypes.describe(value.dtype, value.shape)
-            raise TypeError(f"only an array with one element can be made a Python number, not {described}; at {user_line()}")
+            raise TypeError(
+                f"only an array with one element can be made a Python number, not {described}; at {user_line()}"
+            )
         return value.reshape(())
 
     def __int__(self) -> int:
@@ -144,10 +152,14 @@ class Array:
         return complex(self._scalar("make a Python complex of it", _errors().ConcretizationError))
 
     def __index__(self) -> int:
-        value = self.concrete("use it as a Python index, length or count", _errors().TracerIntegerConversionError)
+        value = self.concrete(
+            "use it as a Python index, length or count", _errors().TracerIntegerConversionError
+        )
         if value.ndim or value.dtype.kind not in "iu":
             described = dtypes.describe(value.dtype, value.shape)
-            raise TypeError(f"only an integer scalar can be used as an index, not {described}; at {user_line()}")
+            raise TypeError(
+                f"only an integer scalar can be used as an index, not {described}; at {user_line()}"
+            )
         return int(value)
 
     def __hash__(self) -> int:
@@ -357,7 +369,9 @@ def as_array(x: Any) -> Array:
         return as_array(np.asarray(x))
     if isinstance(x, (bool, int, float, complex)):  # subclasses, as an IntEnum
         return as_array(next(t for t in (bool, int, float, complex) if isinstance(x, t))(x))
-    raise TypeError(f"{type(x).__name__} is not an array or a number; at {user_line()}: use tinyfn.numpy.array(...) on lists")
+    raise TypeError(
+        f"{type(x).__name__} is not an array or a number; at {user_line()}: use tinyfn.numpy.array(...) on lists"
+    )
 
 
 # Operators and methods are functions of the layers above; they are put on the class by name.

@@ -33,16 +33,32 @@ UNSIGNED = (uint8, uint16, uint32, uint64)
 SIGNED = (int8, int16, int32, int64)
 INTEGERS = UNSIGNED + SIGNED
 FLOATS = (bfloat16, float16, float32, float64)
-NARROW_FLOATS = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)  # storage only: they do not promote with anything but themselves
+NARROW_FLOATS = (
+    float8_e4m3fn,
+    float8_e5m2,
+    float8_e4m3fnuz,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+)  # storage only: they do not promote with anything but themselves
 COMPLEX = (complex64, complex128)
 ALL = (bool_, *INTEGERS, *FLOATS, *NARROW_FLOATS, *COMPLEX)
 _BY_NAME = {d.name: d for d in ALL}
 _KIND: dict[DType, str] = {bool_: "bool"}
-for _kind, _members in (("unsigned", UNSIGNED), ("signed", SIGNED), ("float", FLOATS + NARROW_FLOATS), ("complex", COMPLEX)):
+for _kind, _members in (
+    ("unsigned", UNSIGNED),
+    ("signed", SIGNED),
+    ("float", FLOATS + NARROW_FLOATS),
+    ("complex", COMPLEX),
+):
     for _member in _members:
         _KIND[_member] = _kind
 
-_PYTHON_TYPES: dict[Any, DType] = {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX}
+_PYTHON_TYPES: dict[Any, DType] = {
+    bool: bool_,
+    int: DEFAULT_INT,
+    float: DEFAULT_FLOAT,
+    complex: DEFAULT_COMPLEX,
+}
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +120,13 @@ _ABOVE: dict[Any, tuple[Any, ...]] = {
 }  # fmt: skip
 _WEAK_NODES = {"int*": DEFAULT_INT, "float*": DEFAULT_FLOAT, "complex*": DEFAULT_COMPLEX}
 WEAK_DTYPES = frozenset(_WEAK_NODES.values())  # the dtypes that an array of Python numbers alone can have
-_WEAK_OF_KIND = {"bool": bool_, "signed": "int*", "unsigned": "int*", "float": "float*", "complex": "complex*"}
+_WEAK_OF_KIND = {
+    "bool": bool_,
+    "signed": "int*",
+    "unsigned": "int*",
+    "float": "float*",
+    "complex": "complex*",
+}
 
 
 @cache
@@ -131,7 +153,9 @@ def promote_pair(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType,
         for dtype, other_weak in ((a, b_weak), (b, a_weak)):
             if dtype in NARROW_FLOATS and other_weak:
                 return dtype, False
-        raise TypeError(f"{a.name} and {b.name} have no common type; cast one of them with .astype(...) first")
+        raise TypeError(
+            f"{a.name} and {b.name} have no common type; cast one of them with .astype(...) first"
+        )
     node = least[0]
     if isinstance(node, str):
         return _WEAK_NODES[node], True

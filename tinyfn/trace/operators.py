@@ -85,7 +85,9 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
                 size = n
             elif n != size:
                 spelled = ", ".join(f"[{','.join(map(str, s))}]" for s in shapes)
-                raise ValueError(f"shapes {spelled} do not broadcast: axis {axis - ndim} has sizes {size} and {n}; at {user_line()}")
+                raise ValueError(
+                    f"shapes {spelled} do not broadcast: axis {axis - ndim} has sizes {size} and {n}; at {user_line()}"
+                )
         result.append(size)
     return tuple(result)
 
@@ -189,7 +191,9 @@ def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any],
 add, subtract, multiply = _binary(prims.add), _binary(prims.sub), _binary(prims.mul)
 equal, not_equal = _binary(prims.eq), _binary(prims.ne)
 less, less_equal, greater, greater_equal = (_binary(p) for p in (prims.lt, prims.le, prims.gt, prims.ge))
-bitwise_and, bitwise_or, bitwise_xor = (_binary(p) for p in (prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor))
+bitwise_and, bitwise_or, bitwise_xor = (
+    _binary(p) for p in (prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor)
+)
 left_shift = _binary(prims.shift_left)
 true_divide = _binary(prims.div, inexact=True)
 
@@ -288,7 +292,9 @@ def matmul(x: Any, y: Any) -> Array:
     if x.dtype is dtypes.bool_:
         return not_equal(matmul(to_dtype(x, dtypes.int32), to_dtype(y, dtypes.int32)), 0)
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"matmul of {described(x, y)}: scalars have no matrix product; use *; at {user_line()}")
+        raise ValueError(
+            f"matmul of {described(x, y)}: scalars have no matrix product; use *; at {user_line()}"
+        )
     inner_x, inner_y = x.shape[-1], y.shape[-2] if y.ndim > 1 else y.shape[0]
     if inner_x != inner_y:
         raise ValueError(
@@ -318,7 +324,14 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
     "rshift": right_shift,
 }  # fmt: skip
-_COMPARISONS = {"eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal}
+_COMPARISONS = {
+    "eq": equal,
+    "ne": not_equal,
+    "lt": less,
+    "le": less_equal,
+    "gt": greater,
+    "ge": greater_equal,
+}
 
 
 _OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
@@ -327,14 +340,18 @@ _OFTEN = frozenset((Array, int, float))  # saves the slower isinstance
 
 def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return function(self, other) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
+        return (
+            function(self, other) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
+        )
 
     return apply
 
 
 def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return function(other, self) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
+        return (
+            function(other, self) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
+        )
 
     return apply
 
@@ -342,6 +359,12 @@ def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 install(
     {f"__{name}__": _operator(function) for name, function in {**_OPERATORS, **_COMPARISONS}.items()}
     | {f"__r{name}__": _swapped(function) for name, function in _OPERATORS.items()}
-    | {"__neg__": negative, "__abs__": absolute, "__invert__": invert, "__pos__": lambda self: self, "astype": astype}
+    | {
+        "__neg__": negative,
+        "__abs__": absolute,
+        "__invert__": invert,
+        "__pos__": lambda self: self,
+        "astype": astype,
+    }
     | {"__array_priority__": 100, "__array_ufunc__": None}  # type: ignore[dict-item]
 )

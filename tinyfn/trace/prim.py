@@ -29,7 +29,9 @@ class Sample(NamedTuple):
 
     args: tuple[Any, ...]
     params: dict[str, Any] = {}
-    differentiable: bool = True  # False: values at which the function has no derivative (a tie, a jump, an infinity)
+    differentiable: bool = (
+        True  # False: values at which the function has no derivative (a tie, a jump, an infinity)
+    )
 
 
 def _bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -53,14 +55,18 @@ class Primitive:
     family = "other"
     is_scalar = False
     reference: Callable[..., Any]
-    vjp: Callable[..., Any] | None = None  # (ct, out, args, needs, **params) -> one cotangent or None per argument
+    vjp: Callable[..., Any] | None = (
+        None  # (ct, out, args, needs, **params) -> one cotangent or None per argument
+    )
     ulp = 0  # by how many units in the last place compiled results may differ from the reference's
 
     def __init__(self, name: str | None = None):
         if name is not None:
             self.name = name
         elif "name" not in type(self).__dict__:
-            self.name = "".join("_" + c.lower() if c.isupper() else c for c in type(self).__name__).lstrip("_")
+            self.name = "".join("_" + c.lower() if c.isupper() else c for c in type(self).__name__).lstrip(
+                "_"
+            )
         if self.name in REGISTRY:
             raise ValueError(f"there already is a primitive named {self.name!r}")
         REGISTRY[self.name] = self
@@ -115,13 +121,17 @@ class Primitive:
             for arg, is_batched in zip(args, batched, strict=True):
                 if is_batched:
                     limits = (lane + 1, *arg.shape[1:])
-                    arg = prims["slice"](arg, start=(lane, *(0,) * (arg.ndim - 1)), limit=limits, step=(1,) * arg.ndim)
+                    arg = prims["slice"](
+                        arg, start=(lane, *(0,) * (arg.ndim - 1)), limit=limits, step=(1,) * arg.ndim
+                    )
                     arg = prims["reshape"](arg, shape=arg.shape[1:])
                 picked.append(arg)
             lane_out = self.node(*picked, **params)
             lanes.append(prims["reshape"](lane_out, shape=(1, *lane_out.shape)))
         if not lanes:
-            dtype, shape = self.out(*[_without_batch(a) if b else a for a, b in zip(args, batched, strict=True)], **params)
+            dtype, shape = self.out(
+                *[_without_batch(a) if b else a for a, b in zip(args, batched, strict=True)], **params
+            )
             return full(0, dtype, (0, *shape))
         return prims["concatenate"].node(*lanes, axis=0)
 
@@ -229,7 +239,9 @@ class Elementwise(Primitive):
             if other.dtype is not first.dtype or other.shape != first.shape:
                 raise TypeError(f"{self.name} needs arguments of one dtype and shape, not {spell(args)}")
         if dtypes.kind(first.dtype) not in self.kinds or first.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(f"{self.name} does not accept {first.dtype.name}: it works on {'/'.join(self.kinds)} arrays")
+            raise TypeError(
+                f"{self.name} does not accept {first.dtype.name}: it works on {'/'.join(self.kinds)} arrays"
+            )
         return self.result or first.dtype, first.shape
 
     def partial(self, index: int, out: UOp, *args: UOp, **params: Any) -> UOp | int | None:
@@ -250,9 +262,13 @@ class Elementwise(Primitive):
         return REGISTRY["mul_zero" if self.is_singular(**params) else "mul"].node(by, derivative)
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
-        return add_tangents([self._term(t, i, out, args, params) for i, t in enumerate(tangents) if t is not None])
+        return add_tangents(
+            [self._term(t, i, out, args, params) for i, t in enumerate(tangents) if t is not None]
+        )
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:  # type: ignore[override]
         return [self._term(ct, i, out, args, params) if need else None for i, need in enumerate(needs)]
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
@@ -267,7 +283,9 @@ class Elementwise(Primitive):
             return generator.integers(0, 2, shape).astype(bool)
         if kind in _INTEGER:
             low = max(low, 0) if kind == "unsigned" else low
-            return generator.integers(int(np.ceil(low)), max(int(high), int(np.ceil(low)) + 1) + 1, shape).astype(dtype)
+            return generator.integers(
+                int(np.ceil(low)), max(int(high), int(np.ceil(low)) + 1) + 1, shape
+            ).astype(dtype)
         return np.asarray(generator.uniform(low, high, shape)).astype(dtype)
 
     def sample_params(self) -> dict[str, Any]:
@@ -285,12 +303,18 @@ class Elementwise(Primitive):
                     yield Sample(tuple(self.values(dtype, shape, seed) for seed in range(self.arity)), params)
         for dtype in accepted:
             if dtypes.is_float(dtype):
-                special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 1e-7, 300.0, -300.0], dtype)
-                yield Sample(tuple(np.roll(special, 3 * i) for i in range(self.arity)), params, differentiable=False)
+                special = np.array(
+                    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 1e-7, 300.0, -300.0], dtype
+                )
+                yield Sample(
+                    tuple(np.roll(special, 3 * i) for i in range(self.arity)), params, differentiable=False
+                )
             elif dtype is not dtypes.bool_:
                 info = np.iinfo(dtype)
                 special = np.array([info.min, info.max, 0, 1, info.max // 2, 7], dtype)
-                yield Sample(tuple(np.roll(special, 2 * i) for i in range(self.arity)), params, differentiable=False)
+                yield Sample(
+                    tuple(np.roll(special, 2 * i) for i in range(self.arity)), params, differentiable=False
+                )
 
 
 class Unary(Elementwise):
@@ -323,9 +347,13 @@ class Linear(Primitive):
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
         linear = range(len(args)) if self.linear_arguments is None else self.linear_arguments
-        return self.node(*[instantiate(tangents[i], a) if i in linear else a for i, a in enumerate(args)], **params)
+        return self.node(
+            *[instantiate(tangents[i], a) if i in linear else a for i, a in enumerate(args)], **params
+        )
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:  # type: ignore[override]
         return [self.transpose(ct, args, i, **params) if need else None for i, need in enumerate(needs)]
 
 
@@ -351,11 +379,17 @@ class Reduction(Primitive):
 
     def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
         if dtypes.kind(x.dtype) not in self.kinds or x.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(f"{self.name} does not accept {x.dtype.name}: it works on {'/'.join(self.kinds)} arrays")
+            raise TypeError(
+                f"{self.name} does not accept {x.dtype.name}: it works on {'/'.join(self.kinds)} arrays"
+            )
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
-            raise ValueError(f"{self.name} over axes {axes} of {spell([x])}: axes must be distinct and in 0..{x.ndim - 1}")
+            raise ValueError(
+                f"{self.name} over axes {axes} of {spell([x])}: axes must be distinct and in 0..{x.ndim - 1}"
+            )
         if self.needs_elements and any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in axes):
-            raise ValueError(f"{self.name} of {spell([x])} over axes {axes}: there are no elements and no identity")
+            raise ValueError(
+                f"{self.name} of {spell([x])} over axes {axes}: there are no elements and no identity"
+            )
         return self.result(x.dtype), tuple([n for i, n in enumerate(x.shape) if i not in axes])
 
     def result(self, dtype: DType) -> DType:
@@ -375,7 +409,9 @@ class Reduction(Primitive):
             cases += [((0,), (0,)), ((2, 0), (1,))]
         for dtype in dtypes.ALL:
             if dtypes.kind(dtype) in self.kinds and dtype not in dtypes.NARROW_FLOATS:
-                for shape, axes in cases if dtype in (dtypes.float32, dtypes.float64, dtypes.int32) else cases[:3]:
+                for shape, axes in (
+                    cases if dtype in (dtypes.float32, dtypes.float64, dtypes.int32) else cases[:3]
+                ):
                     yield Sample((_distinct(generator, dtype, shape),), {"axes": axes})
         for special in (np.nan, np.inf, -np.inf):
             if "float" in self.kinds:

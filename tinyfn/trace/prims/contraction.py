@@ -34,7 +34,9 @@ class DotGeneral(Multilinear):
         for what, xs, ys in (("contracting", contract_x, contract_y), ("batch", batch_x, batch_y)):
             sizes_x, sizes_y = [x.shape[a] for a in xs], [y.shape[a] for a in ys]
             if sizes_x != sizes_y:
-                raise ValueError(f"dot_general of {spell([x, y])}: {what} axes {xs} and {ys} have sizes {sizes_x} and {sizes_y}")
+                raise ValueError(
+                    f"dot_general of {spell([x, y])}: {what} axes {xs} and {ys} have sizes {sizes_x} and {sizes_y}"
+                )
         free_x = [n for a, n in enumerate(x.shape) if a not in contract_x and a not in batch_x]
         free_y = [n for a, n in enumerate(y.shape) if a not in contract_y and a not in batch_y]
         return x.dtype, (*[x.shape[a] for a in batch_x], *free_x, *free_y)
@@ -70,12 +72,19 @@ class DotGeneral(Multilinear):
         ordered = sorted(range(len(contract_other)), key=lambda i: contract_other[i])
         have = (*batch_mine, *free_mine, *[contract_mine[i] for i in ordered])
         permutation = tuple([have.index(axis) for axis in range(mine.ndim)])
-        return result if permutation == tuple(range(mine.ndim)) else transpose(result, permutation=permutation)
+        return (
+            result if permutation == tuple(range(mine.ndim)) else transpose(result, permutation=permutation)
+        )
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, contract: Any, batch_axes: Any) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, contract: Any, batch_axes: Any
+    ) -> UOp:  # type: ignore[override]
         x, y = args
         shifted = [
-            [tuple([a + 1 for a in axes]) if is_batched else axes for axes, is_batched in zip(pair, batched, strict=True)]
+            [
+                tuple([a + 1 for a in axes]) if is_batched else axes
+                for axes, is_batched in zip(pair, batched, strict=True)
+            ]
             for pair in (contract, batch_axes)
         ]
         (contract_x, contract_y), (batch_x, batch_y) = shifted
@@ -107,9 +116,18 @@ class DotGeneral(Multilinear):
             ((), (3,), {"contract": ((), ()), "batch_axes": ((), ())}),
         )
         for shape_x, shape_y, params in cases:
-            yield Sample((generator.normal(size=shape_x).astype(np.float32), generator.normal(size=shape_y).astype(np.float32)), params)
+            yield Sample(
+                (
+                    generator.normal(size=shape_x).astype(np.float32),
+                    generator.normal(size=shape_y).astype(np.float32),
+                ),
+                params,
+            )
         for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS):
-            x, y = generator.integers(0, 5, (2, 3)).astype(dtype), generator.integers(0, 5, (3, 4)).astype(dtype)
+            x, y = (
+                generator.integers(0, 5, (2, 3)).astype(dtype),
+                generator.integers(0, 5, (3, 4)).astype(dtype),
+            )
             yield Sample((x, y), matrix)
 
 

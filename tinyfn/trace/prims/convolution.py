@@ -60,7 +60,9 @@ class ConvGeneral(Multilinear):
         count = lhs.ndim - 2
         for name, numbers in zip(self.params, (strides, low, high, lhs_dilation, rhs_dilation), strict=False):
             if len(numbers) != count:
-                raise ValueError(f"{what}: {name}={numbers} needs a number for each of the {count} spatial axes")
+                raise ValueError(
+                    f"{what}: {name}={numbers} needs a number for each of the {count} spatial axes"
+                )
             if name not in ("low", "high") and any(n < 1 for n in numbers):
                 raise ValueError(f"{what}: {name}={numbers} must be 1 or more")
         if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
@@ -68,7 +70,9 @@ class ConvGeneral(Multilinear):
             raise ValueError(f"{what}: {given} must be 1 or more, and not both above 1")
         (images, channels), (features, depth) = lhs.shape[:2], rhs.shape[:2]
         if channels != depth * feature_groups:
-            needed = f"rhs with {depth} in each of {feature_groups} feature groups needs {depth * feature_groups}"
+            needed = (
+                f"rhs with {depth} in each of {feature_groups} feature groups needs {depth * feature_groups}"
+            )
             raise ValueError(f"{what}: lhs has {channels} channels, where {needed}")
         if feature_groups > 1 and features % feature_groups:
             counts = f"the {features} windows of rhs"
@@ -218,7 +222,11 @@ class ConvGeneral(Multilinear):
             ((1, 2, 5, 4), (2, 2, 2, 3), {"strides": (2, 1), "low": (1, 2), "high": (0, 1)}),
             ((2, 2, 5, 4), (1, 2, 2, 2), {"rhs_dilation": (2, 3), "low": (0, 1), "high": (1, 0)}),
             ((1, 2, 3, 4), (2, 2, 2, 3), {"lhs_dilation": (2, 3), "strides": (1, 2), "low": (1, 0)}),
-            ((2, 1, 7), (2, 1, 3), {"lhs_dilation": (3,), "rhs_dilation": (2,), "strides": (4,), "high": (3,)}),
+            (
+                (2, 1, 7),
+                (2, 1, 3),
+                {"lhs_dilation": (3,), "rhs_dilation": (2,), "strides": (4,), "high": (3,)},
+            ),
             ((1, 2, 6, 5), (2, 2, 2, 2), {"low": (-1, 2), "high": (-2, -1)}),
             ((2, 1, 6), (1, 1, 2), {"lhs_dilation": (3,), "low": (-2,), "high": (-4,)}),
             ((2, 4, 4), (6, 2, 3), {"feature_groups": 2, "low": (1,), "high": (1,)}),
@@ -276,9 +284,7 @@ def _padded(x: np.ndarray, dtype: DType, low: Sizes, high: Sizes, dilation: Size
     return result
 
 
-def _spreads(
-    spatial: Sizes, features: int, depth: int, window: Sizes, places: Sizes, strides: Sizes
-) -> bool:
+def _spreads(spatial: Sizes, features: int, depth: int, window: Sizes, places: Sizes, strides: Sizes) -> bool:
     """Whether `_spread` is expected to be the fastest: from the numbers that it and the others write and read."""
     fits = prod(window) <= _TAPS and all(n == 1 for n in strides)
     return fits and 2 * features * prod(spatial) < depth * prod(places)
@@ -373,7 +379,9 @@ def _spread(lhs: np.ndarray, weights: np.ndarray, window: Sizes, places: Sizes, 
                 inside, outside = _inside(spatial[i], begin, spread, places[i])
                 source.append(inside)
                 target.append(outside)
-            total[(np.s_[:], np.s_[:], np.s_[:], *target)] += products[(np.s_[:], np.s_[:], tap, np.s_[:], *source)]
+            total[(np.s_[:], np.s_[:], np.s_[:], *target)] += products[
+                (np.s_[:], np.s_[:], tap, np.s_[:], *source)
+            ]
     return result
 
 

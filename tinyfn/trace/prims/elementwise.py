@@ -79,7 +79,9 @@ class MulZero(Binary):
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
         (x, y), (tx, ty) = args, tangents
-        return add_tangents([None if tx is None else mul_zero(tx, y), None if ty is None else mul_zero(x, ty)])
+        return add_tangents(
+            [None if tx is None else mul_zero(tx, y), None if ty is None else mul_zero(x, ty)]
+        )
 
     def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:  # type: ignore[override]
         x, y = args
@@ -146,12 +148,16 @@ class IntegerPow(Unary):
 
     def reference(self, x: Any, *, exponent: int) -> Any:
         if exponent >= 0:
-            return np.power(x, np.asarray(exponent, np.asarray(x).dtype) if np.asarray(x).dtype.kind in "iu" else exponent)
+            return np.power(
+                x, np.asarray(exponent, np.asarray(x).dtype) if np.asarray(x).dtype.kind in "iu" else exponent
+            )
         return np.reciprocal(np.power(x, -exponent))
 
     def out(self, x: Any, *, exponent: int) -> Any:  # type: ignore[override]
         if exponent < 0 and not dtypes.is_float(x.dtype):
-            raise TypeError(f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first")
+            raise TypeError(
+                f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first"
+            )
         return super().out(x)
 
     def partial(self, index: int, out: UOp, x: UOp, *, exponent: int) -> UOp | int | None:
@@ -189,7 +195,11 @@ class Max(Binary):
 
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         mine, other = (y, x) if index else (x, y)
-        return where(eq(mine, other), full_like(x, 0.5), where(_wins(self, mine, other), full_like(x, 1), zeros_like(x)))
+        return where(
+            eq(mine, other),
+            full_like(x, 0.5),
+            where(_wins(self, mine, other), full_like(x, 1), zeros_like(x)),
+        )
 
 
 class Min(Max):
@@ -644,7 +654,9 @@ class ShiftRightArithmetic(ShiftLeft):
     """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1."""
 
     def reference(self, x: Any, y: Any) -> Any:
-        shift = np.where(_shift_in_range(x, y), y, np.asarray(8 * np.asarray(x).itemsize - 1).astype(np.asarray(y).dtype))
+        shift = np.where(
+            _shift_in_range(x, y), y, np.asarray(8 * np.asarray(x).itemsize - 1).astype(np.asarray(y).dtype)
+        )
         return np.right_shift(x, shift)
 
 
@@ -686,9 +698,15 @@ class Where(Elementwise):
     kinds = _ANY
 
     def out(self, condition: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
-        if condition.dtype is not dtypes.bool_ or x.dtype is not y.dtype or not condition.shape == x.shape == y.shape:
+        if (
+            condition.dtype is not dtypes.bool_
+            or x.dtype is not y.dtype
+            or not condition.shape == x.shape == y.shape
+        ):
             described = ", ".join(dtypes.describe(a.dtype, a.shape) for a in (condition, x, y))
-            raise TypeError(f"where needs a bool condition and two arrays of one dtype, all of one shape, not {described}")
+            raise TypeError(
+                f"where needs a bool condition and two arrays of one dtype, all of one shape, not {described}"
+            )
         return x.dtype, x.shape
 
     reference = staticmethod(np.where)
@@ -711,9 +729,18 @@ class Where(Elementwise):
         for dtype in dtypes.ALL:
             if dtypes.kind(dtype) in self.kinds and dtype not in dtypes.NARROW_FLOATS:
                 for shape in ((2, 3), (), (0,)) if dtype is dtypes.float32 else ((2, 3),):
-                    yield Sample((generator.integers(0, 2, shape).astype(bool), *(self.values(dtype, shape, s) for s in (0, 1))))
+                    yield Sample(
+                        (
+                            generator.integers(0, 2, shape).astype(bool),
+                            *(self.values(dtype, shape, s) for s in (0, 1)),
+                        )
+                    )
         yield Sample(
-            (np.array([True, False]), np.array([1.0, np.nan], np.float32), np.array([np.inf, 2.0], np.float32)),
+            (
+                np.array([True, False]),
+                np.array([1.0, np.nan], np.float32),
+                np.array([np.inf, 2.0], np.float32),
+            ),
             differentiable=False,
         )
 
@@ -758,11 +785,15 @@ class Convert(Elementwise):
             x = x.astype(np.float32)  # exact; ml_dtypes lacks some casts between them
         return x.astype(dtype)
 
-    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, dtype: DType) -> UOp | None:
+    def jvp(
+        self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, dtype: DType
+    ) -> UOp | None:
         tangent = tangents[0]
         return None if tangent is None or not dtypes.is_inexact(dtype) else convert(tangent, dtype=dtype)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, dtype: DType) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, dtype: DType
+    ) -> list[UOp | None]:  # type: ignore[override]
         return [convert(ct, dtype=args[0].dtype)]
 
     def samples(self) -> Iterator[Sample]:
@@ -770,8 +801,14 @@ class Convert(Elementwise):
         for source in plain:
             for target in plain:
                 # Differences of rounded values say nothing about the derivative.
-                yield Sample((self.values(source, (2, 3), 0),), {"dtype": target}, differentiable=target is dtypes.float64)
-        wild = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3.99, -3.99, 255.5, -0.0, 2.0**31, -(2.0**63)], np.float32)
+                yield Sample(
+                    (self.values(source, (2, 3), 0),),
+                    {"dtype": target},
+                    differentiable=target is dtypes.float64,
+                )
+        wild = np.array(
+            [np.nan, np.inf, -np.inf, 1e30, -1e30, 3.99, -3.99, 255.5, -0.0, 2.0**31, -(2.0**63)], np.float32
+        )
         for target in (*dtypes.INTEGERS, dtypes.bool_, dtypes.float64):
             yield Sample((wild,), {"dtype": target}, differentiable=False)
         for shape in ((), (0,), (1,)):
@@ -802,7 +839,9 @@ class Bitcast(Elementwise):
 
     def out(self, x: Any, *, dtype: DType) -> Any:  # type: ignore[override]
         if dtype.itemsize != x.dtype.itemsize or (dtype is dtypes.bool_) != (x.dtype is dtypes.bool_):
-            raise TypeError(f"bitcast of {x.dtype.name} to {dtype.name}: their widths differ; use astype to convert values")
+            raise TypeError(
+                f"bitcast of {x.dtype.name} to {dtype.name}: their widths differ; use astype to convert values"
+            )
         return dtype, x.shape
 
     def reference(self, x: Any, *, dtype: DType) -> Any:
@@ -853,6 +892,10 @@ floor, ceil, round, trunc, nextafter = Floor(), Ceil(), Round(), Trunc(), Nextaf
 is_finite, is_nan, is_inf = IsFinite(), IsNan(), IsInf()
 eq, ne, lt, le, gt, ge = Eq(), Ne(), Lt(), Le(), Gt(), Ge()
 bitwise_not, bitwise_and, bitwise_or, bitwise_xor = BitwiseNot(), BitwiseAnd(), BitwiseOr(), BitwiseXor()
-shift_left, shift_right_logical, shift_right_arithmetic = ShiftLeft(), ShiftRightLogical(), ShiftRightArithmetic()
+shift_left, shift_right_logical, shift_right_arithmetic = (
+    ShiftLeft(),
+    ShiftRightLogical(),
+    ShiftRightArithmetic(),
+)
 population_count = PopulationCount()
 where, clamp, convert, bitcast, stop_gradient = Where(), Clamp(), Convert(), Bitcast(), StopGradient()

@@ -39,10 +39,16 @@ class Extern(Primitive):
     def reference(self, *args: Any, function: HostFunction) -> Any:
         return np.asarray(function.call(*[np.asarray(a) for a in args]))
 
-    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, function: HostFunction) -> UOp | None:
-        raise TypeError(f"{function.name} has no derivative; give it one with custom_jvp, or use stop_gradient on its arguments")
+    def jvp(
+        self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, function: HostFunction
+    ) -> UOp | None:
+        raise TypeError(
+            f"{function.name} has no derivative; give it one with custom_jvp, or use stop_gradient on its arguments"
+        )
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, function: HostFunction) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, function: HostFunction
+    ) -> UOp:  # type: ignore[override]
         if function.batches:
             return self.node(*instantiate_batch(size, args, batched), function=function)
         return super().batch(size, args, batched, function=function)
@@ -51,7 +57,9 @@ class Extern(Primitive):
         for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS, dtypes.bool_):
             x = np.array([[3, 1, 2], [0, 1, 0]]).astype(dtype)
             yield Sample((x,), {"function": ARGSORT}, differentiable=False)
-        yield Sample((np.array([np.nan, 1.0, -np.inf], np.float32),), {"function": ARGSORT}, differentiable=False)
+        yield Sample(
+            (np.array([np.nan, 1.0, -np.inf], np.float32),), {"function": ARGSORT}, differentiable=False
+        )
 
 
 def _argsort(x: np.ndarray) -> np.ndarray:

@@ -45,7 +45,15 @@ class _Windows(Primitive):
 
     family = "indexing"
 
-    def _check(self, operand: Any, indices: Any, axes: tuple[int, ...], sizes: tuple[Any, ...], batch_dims: int, mode: str) -> None:
+    def _check(
+        self,
+        operand: Any,
+        indices: Any,
+        axes: tuple[int, ...],
+        sizes: tuple[Any, ...],
+        batch_dims: int,
+        mode: str,
+    ) -> None:
         attempt = f"{self.name} of {spell([operand, indices])} at axes {axes} with window {sizes}"
         if dtypes.kind(indices.dtype) not in ("signed", "unsigned"):
             raise TypeError(f"{attempt}: indices must be integers")
@@ -54,18 +62,28 @@ class _Windows(Primitive):
         if indices.ndim < batch_dims + 1 or indices.shape[-1] != len(axes):
             raise ValueError(f"{attempt}: the last axis of the indices must have size {len(axes)}")
         if operand.shape[:batch_dims] != indices.shape[:batch_dims]:
-            raise ValueError(f"{attempt}: the first {batch_dims} axes are batch axes and must have equal sizes")
+            raise ValueError(
+                f"{attempt}: the first {batch_dims} axes are batch axes and must have equal sizes"
+            )
         if len(sizes) != operand.ndim - batch_dims or any(axis < batch_dims for axis in axes):
-            raise ValueError(f"{attempt}: the window needs one size for each axis that is not one of {batch_dims} batch axes")
+            raise ValueError(
+                f"{attempt}: the window needs one size for each axis that is not one of {batch_dims} batch axes"
+            )
         if not all(0 <= s and s <= n for s, n in zip(sizes, operand.shape[batch_dims:], strict=True)):
             raise ValueError(f"{attempt}: the window does not fit into the operand")
 
-    def _elements(self, shape: tuple[int, ...], indices: Any, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
+    def _elements(
+        self, shape: tuple[int, ...], indices: Any, axes: Any, sizes: Any, batch_dims: int, mode: str
+    ) -> Any:
         """The flat positions in an operand of this shape of the windows' elements, and which windows are within it."""
         batch, windows = indices.shape[:batch_dims], indices.shape[batch_dims:-1]
         starts = np.zeros((*batch, *windows, len(sizes)), np.int64)
         # uint64 positions beyond int64 are out of bounds all the same.
-        signed = np.minimum(indices, np.asarray(2**62).astype(indices.dtype)) if indices.dtype == np.uint64 else indices
+        signed = (
+            np.minimum(indices, np.asarray(2**62).astype(indices.dtype))
+            if indices.dtype == np.uint64
+            else indices
+        )
         for i, axis in enumerate(axes):
             starts[..., axis - batch_dims] = signed[..., i].astype(np.int64)
         room = np.array([n - s for n, s in zip(shape[batch_dims:], sizes, strict=True)], np.int64)
@@ -80,7 +98,9 @@ class _Windows(Primitive):
         for i, size in enumerate(sizes):
             along = [1] * flat.ndim
             along[len(batch) + len(windows) + i] = size
-            offset = starts[..., i].reshape((*batch, *windows, *[1] * len(sizes))) + np.arange(size).reshape(along)
+            offset = starts[..., i].reshape((*batch, *windows, *[1] * len(sizes))) + np.arange(size).reshape(
+                along
+            )
             flat = flat + offset * strides[batch_dims + i]
         full_shape = (*batch, *windows, *sizes)
         mask = inside.reshape((*batch, *windows, *[1] * len(sizes)))
@@ -96,9 +116,16 @@ class Gather(_Windows):
         self._check(operand, indices, axes, sizes, batch_dims, mode)
         return operand.dtype, (*indices.shape[:-1], *sizes)
 
-    def reference(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
+    def reference(
+        self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str
+    ) -> Any:
         operand, indices = np.asarray(operand), np.asarray(indices)
-        if len(axes) == 1 and batch_dims == 0 and sizes[axes[0]] == 1 and sizes[: axes[0]] == operand.shape[: axes[0]] == ():
+        if (
+            len(axes) == 1
+            and batch_dims == 0
+            and sizes[axes[0]] == 1
+            and sizes[: axes[0]] == operand.shape[: axes[0]] == ()
+        ):
             if sizes[1:] == operand.shape[1:] and operand.shape[0] > 0:
                 return self._take_rows(operand, indices[..., 0], mode)
         flat, inside = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
@@ -113,16 +140,30 @@ class Gather(_Windows):
         inside = (rows >= 0) & (rows < operand.shape[0])
         if mode == "clip" or inside.all():
             return values
-        return np.where(inside.reshape((*rows.shape, *[1] * operand.ndim)), values, np.zeros((), operand.dtype))
+        return np.where(
+            inside.reshape((*rows.shape, *[1] * operand.ndim)), values, np.zeros((), operand.dtype)
+        )
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
         return None if tangents[0] is None else gather(tangents[0], args[1], **params)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:  # type: ignore[override]
         operand, indices = args
         return [scatter(zeros_like(operand), indices, ct, kind="add", **params), None]
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> UOp:  # type: ignore[override]
+    def batch(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        axes: Any,
+        sizes: Any,
+        batch_dims: int,
+        mode: str,
+    ) -> UOp:  # type: ignore[override]
         operand, indices = args
         if batched[0] and batched[1]:
             axes = tuple([axis + 1 for axis in axes])
@@ -146,7 +187,9 @@ class Gather(_Windows):
         for dtype in dtypes.ALL:
             yield Sample((_numbers(shape, dtype), index), {**params, "mode": "clip"})
         for dtype in dtypes.INTEGERS:
-            yield Sample((_numbers(shape, np.float32), np.abs(index).astype(dtype)), {**params, "mode": "fill"})
+            yield Sample(
+                (_numbers(shape, np.float32), np.abs(index).astype(dtype)), {**params, "mode": "fill"}
+            )
 
 
 _NEUTRAL = {"set": None, "add": 0, "mul": 1, "min": None, "max": None}
@@ -157,16 +200,40 @@ class Scatter(_Windows):
 
     params = ("axes", "sizes", "batch_dims", "mode", "kind")
 
-    def out(self, operand: Any, indices: Any, updates: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> Any:  # type: ignore[override]
+    def out(
+        self,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        axes: Any,
+        sizes: Any,
+        batch_dims: int,
+        mode: str,
+        kind: str,
+    ) -> Any:  # type: ignore[override]
         self._check(operand, indices, axes, sizes, batch_dims, mode)
         if kind not in _NEUTRAL:
             raise ValueError(f"scatter of kind {kind!r}: choose one of {tuple(_NEUTRAL)}")
         if updates.dtype is not operand.dtype or updates.shape != (*indices.shape[:-1], *sizes):
             needed = dtypes.describe(operand.dtype, (*indices.shape[:-1], *sizes))
-            raise TypeError(f"scatter into {spell([operand, indices])} needs updates {needed}, not {spell([updates])}")
+            raise TypeError(
+                f"scatter into {spell([operand, indices])} needs updates {needed}, not {spell([updates])}"
+            )
         return operand.dtype, operand.shape
 
-    def reference(self, operand: Any, indices: Any, updates: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> Any:
+    def reference(
+        self,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        axes: Any,
+        sizes: Any,
+        batch_dims: int,
+        mode: str,
+        kind: str,
+    ) -> Any:
         operand, indices, updates = np.asarray(operand), np.asarray(indices), np.asarray(updates)
         flat, inside = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
         values = updates.reshape(-1)
@@ -192,7 +259,9 @@ class Scatter(_Windows):
         t_operand, _, t_updates = tangents
         kind = params["kind"]
         if kind == "add":
-            return scatter(instantiate(t_operand, operand), indices, instantiate(t_updates, updates), **params)
+            return scatter(
+                instantiate(t_operand, operand), indices, instantiate(t_updates, updates), **params
+            )
         where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
         keeps, wins = self._shares(out, args, **params)
         terms: list[UOp | None] = []
@@ -202,7 +271,9 @@ class Scatter(_Windows):
             terms.append(scatter(zeros_like(operand), indices, mul(t_updates, wins), kind="add", **where_at))
         return add_tangents(terms)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:  # type: ignore[override]
         operand, indices, updates = args
         where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
         at_updates = {**where_at, "mode": "fill"} if params["mode"] == "fill" else where_at
@@ -215,14 +286,20 @@ class Scatter(_Windows):
             mul(gather(ct, indices, **at_updates), wins) if needs[2] else None,
         ]
 
-    def _shares(self, out: UOp, args: Sequence[UOp], *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> tuple[UOp, UOp]:
+    def _shares(
+        self, out: UOp, args: Sequence[UOp], *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str
+    ) -> tuple[UOp, UOp]:
         """The derivatives of each element of the result in the operand's element there, and in each update."""
         operand, indices, updates = args
         at = {"axes": axes, "sizes": sizes, "batch_dims": batch_dims, "mode": mode}
         if kind == "set":
             # Number the update elements from 1; the number that is left in the result is that of the one that won.
             count = prod(updates.shape)
-            numbers = reshape(iota.node(dtype=dtypes.int32, shape=(count,), axis=0), shape=updates.shape) if count else full(0, dtypes.int32, updates.shape)
+            numbers = (
+                reshape(iota.node(dtype=dtypes.int32, shape=(count,), axis=0), shape=updates.shape)
+                if count
+                else full(0, dtypes.int32, updates.shape)
+            )
             numbers = numbers + full_like(numbers, 1)
             winner = scatter(full(0, dtypes.int32, operand.shape), indices, numbers, kind="set", **at)
             keeps = convert(eq(winner, zeros_like(winner)), dtype=operand.dtype)
@@ -247,24 +324,43 @@ class Scatter(_Windows):
         count_ties = where(ge(count_ties, full_like(count_ties, 1)), count_ties, full_like(count_ties, 1))
         return ties_operand / count_ties, ties_updates / gather(count_ties, indices, **{**at, "mode": "clip"})
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Any, sizes: Any, batch_dims: int, mode: str, kind: str) -> UOp:  # type: ignore[override]
+    def batch(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        axes: Any,
+        sizes: Any,
+        batch_dims: int,
+        mode: str,
+        kind: str,
+    ) -> UOp:  # type: ignore[override]
         operand, indices, updates = (
-            a if is_batched else broadcast_to_batch(a, size) for a, is_batched in zip(args, batched, strict=True)
+            a if is_batched else broadcast_to_batch(a, size)
+            for a, is_batched in zip(args, batched, strict=True)
         )
         axes = tuple([axis + 1 for axis in axes])
-        return scatter(operand, indices, updates, axes=axes, sizes=sizes, batch_dims=batch_dims + 1, mode=mode, kind=kind)
+        return scatter(
+            operand, indices, updates, axes=axes, sizes=sizes, batch_dims=batch_dims + 1, mode=mode, kind=kind
+        )
 
     def samples(self) -> Iterator[Sample]:
         for shape, index, params in _cases():
             updates = 0.3 + _numbers((*index.shape[:-1], *params["sizes"]), np.float32)
             for kind in _NEUTRAL:
                 for mode in MODES:
-                    yield Sample((_numbers(shape, np.float32) + 1, index, updates), {**params, "mode": mode, "kind": kind})
+                    yield Sample(
+                        (_numbers(shape, np.float32) + 1, index, updates),
+                        {**params, "mode": mode, "kind": kind},
+                    )
         shape, index, params = next(iter(_cases()))
         for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS):
             for kind in _NEUTRAL:
                 updates = _numbers((*index.shape[:-1], *params["sizes"]), dtype)
-                yield Sample((_numbers(shape, dtype), index, updates), {**params, "mode": "fill", "kind": kind}, False)
+                yield Sample(
+                    (_numbers(shape, dtype), index, updates), {**params, "mode": "fill", "kind": kind}, False
+                )
 
 
 def _count(condition: UOp) -> UOp:
@@ -280,10 +376,18 @@ def _cases() -> Iterator[tuple[tuple[int, ...], np.ndarray, dict[str, Any]]]:
         return np.array(*values, dtype=np.int32)
 
     yield (5, 3), integers([[0], [4], [-1], [2], [5]]), {"axes": (0,), "sizes": (1, 3), "batch_dims": 0}
-    yield (4, 5), integers([[0, 1], [3, 4], [2, 2], [0, 1]]), {"axes": (0, 1), "sizes": (2, 2), "batch_dims": 0}
+    yield (
+        (4, 5),
+        integers([[0, 1], [3, 4], [2, 2], [0, 1]]),
+        {"axes": (0, 1), "sizes": (2, 2), "batch_dims": 0},
+    )
     yield (4, 5), integers([1, 2]), {"axes": (1, 0), "sizes": (1, 2), "batch_dims": 0}
     yield (2, 4, 3), integers([[[0], [3]], [[1], [1]]]), {"axes": (1,), "sizes": (1, 3), "batch_dims": 1}
-    yield (2, 4), integers([[[[0]], [[3]], [[9]]], [[[2]], [[2]], [[1]]]]), {"axes": (1,), "sizes": (1,), "batch_dims": 1}
+    yield (
+        (2, 4),
+        integers([[[[0]], [[3]], [[9]]], [[[2]], [[2]], [[1]]]]),
+        {"axes": (1,), "sizes": (1,), "batch_dims": 1},
+    )
     yield (3, 2), np.zeros((0, 1), np.int32), {"axes": (0,), "sizes": (1, 2), "batch_dims": 0}
     yield (3,), np.zeros((2, 0), np.int32), {"axes": (), "sizes": (3,), "batch_dims": 0}
     yield (0, 2), integers([[0]]), {"axes": (0,), "sizes": (0, 2), "batch_dims": 0}

@@ -34,11 +34,18 @@ class Reshape(Movement):
     """The same elements in row-major order, in another shape of the same size."""
 
     params = ("shape",)
-    cases = (((2, 6), {"shape": (3, 4)}), ((), {"shape": (1, 1)}), ((0, 3), {"shape": (0,)}), ((4,), {"shape": (4,)}))
+    cases = (
+        ((2, 6), {"shape": (3, 4)}),
+        ((), {"shape": (1, 1)}),
+        ((0, 3), {"shape": (0,)}),
+        ((4,), {"shape": (4,)}),
+    )
 
     def out(self, x: Any, *, shape: tuple[Any, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
         if _size(shape) != _size(x.shape):
-            raise ValueError(f"can't reshape {spell([x])} into {_shape(shape)}: {_size(x.shape)} elements are not {_size(shape)}")
+            raise ValueError(
+                f"can't reshape {spell([x])} into {_shape(shape)}: {_size(x.shape)} elements are not {_size(shape)}"
+            )
         return x.dtype, shape
 
     def reference(self, x: Any, *, shape: tuple[int, ...]) -> Any:
@@ -47,7 +54,9 @@ class Reshape(Movement):
     def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...]) -> UOp:  # type: ignore[override]
         return reshape(ct, shape=args[0].shape)
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...]) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...]
+    ) -> UOp:  # type: ignore[override]
         return reshape(args[0], shape=(size, *shape))
 
 
@@ -64,7 +73,9 @@ class Transpose(Movement):
 
     def out(self, x: Any, *, permutation: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
         if sorted(permutation) != list(range(x.ndim)):
-            raise ValueError(f"can't transpose {spell([x])} by {permutation}: it is not a permutation of its {x.ndim} axes")
+            raise ValueError(
+                f"can't transpose {spell([x])} by {permutation}: it is not a permutation of its {x.ndim} axes"
+            )
         return x.dtype, tuple([x.shape[axis] for axis in permutation])
 
     def reference(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
@@ -73,7 +84,9 @@ class Transpose(Movement):
     def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, permutation: tuple[int, ...]) -> UOp:  # type: ignore[override]
         return transpose(ct, permutation=_inverse(permutation))
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, permutation: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, permutation: tuple[int, ...]
+    ) -> UOp:  # type: ignore[override]
         return transpose(args[0], permutation=(0, *[axis + 1 for axis in permutation]))
 
 
@@ -92,7 +105,9 @@ class Broadcast(Movement):
 
     def out(self, x: Any, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
         fits = len(axes) == x.ndim and all(a < b for a, b in zip(axes, axes[1:], strict=False))
-        if not fits or any(axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)):
+        if not fits or any(
+            axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)
+        ):
             raise ValueError(f"can't broadcast {spell([x])} into shape {_shape(shape)} along axes {axes}")
         return x.dtype, shape
 
@@ -106,13 +121,23 @@ class Broadcast(Movement):
             strides[axis] = 0 if n == 1 else stride
         return np.ndarray(shape, x.dtype, x, 0, tuple(strides))
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def transpose(
+        self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...], axes: tuple[int, ...]
+    ) -> UOp:  # type: ignore[override]
         x = args[0]
         kept = [axis for axis, n in zip(axes, x.shape, strict=True) if n is shape[axis] or n == shape[axis]]
         summed = reduce_sum(ct, axes=tuple([axis for axis in range(len(shape)) if axis not in kept]))
         return reshape(summed, shape=x.shape) if summed.shape != x.shape else summed
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def batch(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        shape: tuple[Any, ...],
+        axes: tuple[int, ...],
+    ) -> UOp:  # type: ignore[override]
         return broadcast(args[0], shape=(size, *shape), axes=(0, *[axis + 1 for axis in axes]))
 
 
@@ -122,18 +147,26 @@ class Pad(Primitive):
     family = "movement"
     params = ("low", "high", "interior")
 
-    def out(self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def out(
+        self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
+    ) -> Any:  # type: ignore[override]
         if value.dtype is not x.dtype or value.shape != ():
             raise TypeError(f"pad needs an array and a scalar of its dtype, not {spell([x, value])}")
-        if not len(low) == len(high) == len(interior) == x.ndim or any(n < 0 for n in (*low, *high, *interior)):
-            raise ValueError(f"pad of {spell([x])} by {low}, {high}, {interior}: each needs {x.ndim} numbers that are >= 0")
+        if not len(low) == len(high) == len(interior) == x.ndim or any(
+            n < 0 for n in (*low, *high, *interior)
+        ):
+            raise ValueError(
+                f"pad of {spell([x])} by {low}, {high}, {interior}: each needs {x.ndim} numbers that are >= 0"
+            )
         shape = [
             before + after + n + (n - 1) * between if not isinstance(n, int) or n > 0 else before + after
             for n, before, after, between in zip(x.shape, low, high, interior, strict=True)
         ]
         return x.dtype, tuple(shape)
 
-    def reference(self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> Any:
+    def reference(
+        self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
+    ) -> Any:
         x = np.asarray(x)
         _, shape = self.out(x, np.asarray(value), low=low, high=high, interior=interior)
         result = np.full(shape, value, x.dtype)
@@ -145,16 +178,28 @@ class Pad(Primitive):
         return result
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> UOp | None:
-        return pad(*[zeros_like(a) if t is None else t for a, t in zip(args, tangents, strict=True)], **params)
+        return pad(
+            *[zeros_like(a) if t is None else t for a, t in zip(args, tangents, strict=True)], **params
+        )
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:  # type: ignore[override]
         low, interior = params["low"], params["interior"]
         x = args[0]
         # One past the last element that came from x, so that the step takes each of them.
-        limit = tuple([a + (n - 1) * (s + 1) + 1 if n != 0 else a for n, a, s in zip(x.shape, low, interior, strict=True)])
+        limit = tuple(
+            [
+                a + (n - 1) * (s + 1) + 1 if n != 0 else a
+                for n, a, s in zip(x.shape, low, interior, strict=True)
+            ]
+        )
         inner = slice_(ct, start=low, limit=limit, step=tuple([s + 1 for s in interior]))
         every = tuple(range(ct.ndim))
-        return [inner if needs[0] else None, reduce_sum(ct, axes=every) - reduce_sum(inner, axes=every) if needs[1] else None]
+        return [
+            inner if needs[0] else None,
+            reduce_sum(ct, axes=every) - reduce_sum(inner, axes=every) if needs[1] else None,
+        ]
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
         x, value = args
@@ -175,7 +220,9 @@ class Pad(Primitive):
             ((1, 2), {"low": (0, 0), "high": (0, 0), "interior": (1, 1)}),
         )
         for shape, params in cases:
-            yield Sample((np.arange(prod(shape), dtype=np.float32).reshape(shape), np.float32(0.5).reshape(())), params)
+            yield Sample(
+                (np.arange(prod(shape), dtype=np.float32).reshape(shape), np.float32(0.5).reshape(())), params
+            )
         for dtype in dtypes.ALL:
             yield Sample((np.ones((2, 3), dtype), np.zeros((), dtype)), cases[0][1])
 
@@ -194,20 +241,28 @@ class Slice(Movement):
 
     def out(self, x: Any, *, start: tuple[int, ...], limit: tuple[Any, ...], step: tuple[int, ...]) -> Any:  # type: ignore[override]
         if not len(start) == len(limit) == len(step) == x.ndim or any(s < 1 for s in step):
-            raise ValueError(f"slice of {spell([x])} by {start}, {limit}, {step}: each needs {x.ndim} numbers, and steps are >= 1")
+            raise ValueError(
+                f"slice of {spell([x])} by {start}, {limit}, {step}: each needs {x.ndim} numbers, and steps are >= 1"
+            )
         if not all(0 <= a <= b and b <= n for n, a, b in zip(x.shape, start, limit, strict=True)):
             raise ValueError(f"slice of {spell([x])} from {start} to {limit} is not within the array")
         return x.dtype, tuple([(b - a + s - 1) // s for a, b, s in zip(start, limit, step, strict=True)])
 
-    def reference(self, x: Any, *, start: tuple[int, ...], limit: tuple[int, ...], step: tuple[int, ...]) -> Any:
+    def reference(
+        self, x: Any, *, start: tuple[int, ...], limit: tuple[int, ...], step: tuple[int, ...]
+    ) -> Any:
         return x[tuple([slice(*bounds) for bounds in zip(start, limit, step, strict=True)])]
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, start: Any, limit: Any, step: Any) -> UOp:  # type: ignore[override]
+    def transpose(
+        self, ct: UOp, args: Sequence[UOp], index: int, *, start: Any, limit: Any, step: Any
+    ) -> UOp:  # type: ignore[override]
         used = [a + (n - 1) * s + 1 if n != 0 else a for a, n, s in zip(start, ct.shape, step, strict=True)]
         high = tuple([n - u for n, u in zip(args[0].shape, used, strict=True)])
         return pad(ct, full(0, ct.dtype, ()), low=start, high=high, interior=tuple([s - 1 for s in step]))
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, start: Any, limit: Any, step: Any) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, start: Any, limit: Any, step: Any
+    ) -> UOp:  # type: ignore[override]
         return slice_(args[0], start=(0, *start), limit=(size, *limit), step=(1, *step))
 
 
@@ -241,8 +296,13 @@ class Concatenate(Linear):
     def out(self, *args: Any, axis: int) -> Any:  # type: ignore[override]
         first = args[0]
         others = [a.shape[:axis] + a.shape[axis + 1 :] for a in args]
-        if any(a.dtype is not first.dtype or a.ndim != first.ndim for a in args) or not 0 <= axis < first.ndim:
-            raise TypeError(f"can't concatenate {spell(args)} along axis {axis}: they need one dtype and number of axes")
+        if (
+            any(a.dtype is not first.dtype or a.ndim != first.ndim for a in args)
+            or not 0 <= axis < first.ndim
+        ):
+            raise TypeError(
+                f"can't concatenate {spell(args)} along axis {axis}: they need one dtype and number of axes"
+            )
         if any(other != others[0] for other in others):
             raise ValueError(f"can't concatenate {spell(args)} along axis {axis}: their other axes differ")
         total = sum([a.shape[axis] for a in args])
@@ -251,7 +311,9 @@ class Concatenate(Linear):
     def reference(self, *args: Any, axis: int) -> Any:
         return np.concatenate(args, axis)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axis: int) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axis: int
+    ) -> list[UOp | None]:  # type: ignore[override]
         pieces: list[UOp | None] = []
         begin = 0
         for arg, need in zip(args, needs, strict=True):

@@ -47,7 +47,9 @@ class ReduceProd(Reduction):
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.prod, axes)
 
-    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]) -> UOp | None:
+    def jvp(
+        self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]
+    ) -> UOp | None:
         """The derivative of a product tree over halves, which holds where elements are zero (out / x would not)."""
         x, t = args[0], tangents[0]
         assert t is not None
@@ -56,7 +58,8 @@ class ReduceProd(Reduction):
         count = prod([x.shape[axis] for axis in axes])
         flat = (count, *[x.shape[axis] for axis in kept])
         x, t = (
-            prims["reshape"].node(prims["transpose"].node(v, permutation=(*axes, *kept)), shape=flat) for v in (x, t)
+            prims["reshape"].node(prims["transpose"].node(v, permutation=(*axes, *kept)), shape=flat)
+            for v in (x, t)
         )
         if count == 0:
             return None
@@ -67,9 +70,7 @@ class ReduceProd(Reduction):
 
         while count > 1:
             half = count // 2
-            (x1, x2), (t1, t2) = (
-                (rows(v, 0, half), rows(v, half, 2 * half)) for v in (x, t)
-            )
+            (x1, x2), (t1, t2) = ((rows(v, 0, half), rows(v, half, 2 * half)) for v in (x, t))
             product, tangent = x1 * x2, x1 * t2 + t1 * x2
             if count % 2:
                 product = prims["concatenate"].node(product, rows(x, count - 1, count), axis=0)
@@ -93,12 +94,16 @@ class ReduceMax(Reduction):
         count = reduce_sum(chosen, axes=axes)
         return chosen / spread(max(count, full_like(count, 1)), axes, x.shape)
 
-    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]) -> UOp | None:
+    def jvp(
+        self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]
+    ) -> UOp | None:
         tangent = tangents[0]
         assert tangent is not None
         return reduce_sum(tangent * self._weights(out, args[0], axes), axes=axes)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axes: tuple[int, ...]) -> list[UOp]:  # type: ignore[override]
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axes: tuple[int, ...]
+    ) -> list[UOp]:  # type: ignore[override]
         return [spread(ct, axes, args[0].shape) * self._weights(out, args[0], axes)]
 
 
@@ -146,14 +151,18 @@ class Argmax(Primitive):
     def reference(self, x: Any, *, axis: int, dtype: DType) -> Any:
         return np.asarray(np.argmax(x, axis)).astype(dtype)
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, dtype: DType) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, dtype: DType
+    ) -> UOp:  # type: ignore[override]
         return self.node(args[0], axis=axis + 1, dtype=dtype)
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)
         for dtype in dtypes.ALL:
             if dtypes.kind(dtype) in self.kinds and dtype not in dtypes.NARROW_FLOATS:
-                yield Sample((_distinct(generator, dtype, (3, 4)),), {"axis": 1, "dtype": dtypes.int32}, False)
+                yield Sample(
+                    (_distinct(generator, dtype, (3, 4)),), {"axis": 1, "dtype": dtypes.int32}, False
+                )
         ties = np.array([[1.0, 3.0, 3.0], [np.nan, 1.0, np.nan]], np.float32)
         yield Sample((ties,), {"axis": 1, "dtype": dtypes.int64}, False)
         yield Sample((np.ones((1, 0), np.float32),), {"axis": 0, "dtype": dtypes.int32}, False)
@@ -175,7 +184,9 @@ class Cumsum(Linear):
 
     def out(self, x: Any, *, axis: int, reverse: bool) -> Any:  # type: ignore[override]
         if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in ("signed", "unsigned", "float"):
-            raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis")
+            raise ValueError(
+                f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis"
+            )
         return x.dtype, x.shape
 
     def reference(self, x: Any, *, axis: int, reverse: bool) -> Any:
@@ -187,7 +198,9 @@ class Cumsum(Linear):
     def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:  # type: ignore[override]
         return cumsum(ct, axis=axis, reverse=not reverse)
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, reverse: bool) -> UOp:  # type: ignore[override]
+    def batch(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, reverse: bool
+    ) -> UOp:  # type: ignore[override]
         return cumsum(args[0], axis=axis + 1, reverse=reverse)
 
     def samples(self) -> Iterator[Sample]:
