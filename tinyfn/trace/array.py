@@ -324,22 +324,14 @@ def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
     return wrap(buffer(value, copy=False), weak_type)
 
 
-_SCALARS: dict[type, DType] = {
-    bool: dtypes.bool_,
-    int: dtypes.DEFAULT_INT,
-    float: dtypes.DEFAULT_FLOAT,
-    complex: dtypes.DEFAULT_COMPLEX,
-}
-
-
 def is_scalar(x: Any) -> bool:
     """Whether x is one of Python's numbers."""
-    return type(x) in _SCALARS
+    return type(x) in dtypes.PYTHON_TYPES
 
 
 def from_scalar(x: Any, dtype: DType | None = None) -> np.ndarray:
     """A Python number as a 0-d buffer of its default dtype, or of the one given; raises OverflowError if it does not fit."""
-    dtype = dtype or _SCALARS[type(x)]
+    dtype = dtype or dtypes.PYTHON_TYPES[type(x)]
     if type(x) is int and dtype.kind in "iu":
         info = np.iinfo(dtype)
         if not info.min <= x <= info.max:
@@ -356,7 +348,7 @@ def as_array(x: Any) -> Array:
     Raises TypeError for anything else (lists too: `tinyfn.numpy.array` takes those)."""
     if isinstance(x, Array):
         return x
-    if type(x) in _SCALARS:
+    if type(x) in dtypes.PYTHON_TYPES:
         return wrap(from_scalar(x), weak_type=type(x) is not bool)
     if isinstance(x, np.ndarray):
         return wrap(buffer(x, copy=x.flags.writeable or x.base is not None))
@@ -368,7 +360,8 @@ def as_array(x: Any) -> Array:
     if hasattr(x, "__array__") and not isinstance(x, (list, tuple)):
         return as_array(np.asarray(x))
     if isinstance(x, (bool, int, float, complex)):  # subclasses, as an IntEnum
-        return as_array(next(t for t in (bool, int, float, complex) if isinstance(x, t))(x))
+        kinds: tuple[Any, ...] = (bool, int, float, complex)
+        return as_array(next(t for t in kinds if isinstance(x, t))(x))
     raise TypeError(
         f"{type(x).__name__} is not an array or a number; at {user_line()}: use tinyfn.numpy.array(...) on lists"
     )

@@ -53,7 +53,7 @@ for _kind, _members in (
     for _member in _members:
         _KIND[_member] = _kind
 
-_PYTHON_TYPES: dict[Any, DType] = {
+PYTHON_TYPES: dict[Any, DType] = {
     bool: bool_,
     int: DEFAULT_INT,
     float: DEFAULT_FLOAT,
@@ -66,8 +66,8 @@ def canonical(dtype: Any) -> DType:
     """The canonical dtype for anything that names one (dtype, scalar type, string, or Python's int, float, ...).
 
     Raises TypeError for a type that arrays can't have (object, string, datetime, ...)."""
-    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
-        return _PYTHON_TYPES[dtype]
+    if isinstance(dtype, type) and dtype in PYTHON_TYPES:
+        return PYTHON_TYPES[dtype]
     try:
         found = np.dtype(dtype)
     except TypeError:

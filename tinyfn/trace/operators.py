@@ -63,7 +63,7 @@ def operand(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if is_scalar(x):
-        return scalar(x, dtypes.canonical(type(x)), weak=type(x) is not bool)
+        return scalar(x, dtypes.PYTHON_TYPES[type(x)], weak=type(x) is not bool)
     return as_array(x)
 
 
@@ -109,7 +109,7 @@ def promote(*xs: Any) -> tuple[list[Array], bool]:
         if isinstance(x, Array):
             x_dtype, x_weak = x.dtype, x.weak_type
         elif is_scalar(x):
-            x_dtype, x_weak = dtypes.canonical(type(x)), type(x) is not bool
+            x_dtype, x_weak = dtypes.PYTHON_TYPES[type(x)], type(x) is not bool
         else:
             x = as_array(x)
             x_dtype, x_weak = x.dtype, x.weak_type

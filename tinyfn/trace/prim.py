@@ -268,7 +268,7 @@ class Elementwise(Primitive):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         return [self._term(ct, i, out, args, params) if need else None for i, need in enumerate(needs)]
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
@@ -353,7 +353,7 @@ class Linear(Primitive):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         return [self.transpose(ct, args, i, **params) if need else None for i, need in enumerate(needs)]
 
 
@@ -377,7 +377,7 @@ class Reduction(Primitive):
     kinds: tuple[str, ...] = _NUMBER
     needs_elements = False  # True: there is no value for an empty reduction
 
-    def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+    def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         if dtypes.kind(x.dtype) not in self.kinds or x.dtype in dtypes.NARROW_FLOATS:
             raise TypeError(
                 f"{self.name} does not accept {x.dtype.name}: it works on {'/'.join(self.kinds)} arrays"

@@ -86,5 +86,3 @@ from .reduction import (
     reduce_prod,
     reduce_sum,
 )
-
-__all__ = [name for name in dir() if not name.startswith("_")]

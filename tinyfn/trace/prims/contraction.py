@@ -27,7 +27,7 @@ class DotGeneral(Multilinear):
     params = ("contract", "batch_axes")
     ulp = 16
 
-    def out(self, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch_axes: tuple[Axes, Axes]) -> Any:  # type: ignore[override]
+    def out(self, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch_axes: tuple[Axes, Axes]) -> Any:
         if x.dtype is not y.dtype or dtypes.kind(x.dtype) == "bool" or x.dtype in dtypes.NARROW_FLOATS:
             raise TypeError(f"dot_general needs two numeric arrays of one dtype, not {spell([x, y])}")
         (contract_x, contract_y), (batch_x, batch_y) = contract, batch_axes
@@ -55,7 +55,7 @@ class DotGeneral(Multilinear):
         y = y.transpose((*batch_y, *contract_y, *free_y)).reshape((*batch, inner, prod(columns)))
         return np.matmul(x, y).reshape((*batch, *rows, *columns)).astype(dtype, copy=False)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, contract: Any, batch_axes: Any) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, contract: Any, batch_axes: Any) -> UOp:
         """A product of the cotangent with the other argument over that one's free axes, its axes then put in order."""
         mine, other = args[index], args[1 - index]
         contract_mine, contract_other = contract[index], contract[1 - index]
@@ -78,7 +78,7 @@ class DotGeneral(Multilinear):
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, contract: Any, batch_axes: Any
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         x, y = args
         shifted = [
             [

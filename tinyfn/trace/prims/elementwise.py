@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ class MulZero(Binary):
             [None if tx is None else mul_zero(tx, y), None if ty is None else mul_zero(x, ty)]
         )
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
         x, y = args
         return [mul_zero(ct, y) if needs[0] else None, mul_zero(x, ct) if needs[1] else None]
 
@@ -143,7 +143,7 @@ class IntegerPow(Unary):
     params = ("exponent",)
     domain = (0.5, 2.0)
 
-    def is_singular(self, *, exponent: int) -> bool:  # type: ignore[override]
+    def is_singular(self, *, exponent: int) -> bool:
         return exponent < 0
 
     def reference(self, x: Any, *, exponent: int) -> Any:
@@ -153,7 +153,7 @@ class IntegerPow(Unary):
             )
         return np.reciprocal(np.power(x, -exponent))
 
-    def out(self, x: Any, *, exponent: int) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, exponent: int) -> Any:
         if exponent < 0 and not dtypes.is_float(x.dtype):
             raise TypeError(
                 f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first"
@@ -191,7 +191,7 @@ class Max(Binary):
     """The greater of x and y, NaN if either is; a tie shares the derivative equally."""
 
     kinds = _ANY
-    reference = np.maximum
+    reference: Callable[..., Any] = np.maximum
 
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         mine, other = (y, x) if index else (x, y)
@@ -257,7 +257,7 @@ class Log(_Function):
     ulp = 2
     singular = True
     domain = (0.1, 4.0)
-    reference = np.log
+    reference: Callable[..., Any] = np.log
 
     def partial(self, index: int, out: UOp, x: UOp) -> UOp:
         return 1.0 / x
@@ -319,7 +319,7 @@ class Asin(_Function):
     ulp = 4
     singular = True
     domain = (-0.9, 0.9)
-    reference = np.arcsin
+    reference: Callable[..., Any] = np.arcsin
 
     def partial(self, index: int, out: UOp, x: UOp) -> UOp:
         return rsqrt((1.0 - x) * (1.0 + x))
@@ -545,7 +545,7 @@ class IsFinite(Unary):
 
     kinds = _INEXACT
     result = dtypes.bool_
-    reference = np.isfinite
+    reference: Callable[..., Any] = np.isfinite
 
 
 class IsNan(IsFinite):
@@ -697,7 +697,7 @@ class Where(Elementwise):
     arity = 3
     kinds = _ANY
 
-    def out(self, condition: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def out(self, condition: Any, x: Any, y: Any) -> Any:
         if (
             condition.dtype is not dtypes.bool_
             or x.dtype is not y.dtype
@@ -716,7 +716,7 @@ class Where(Elementwise):
         _, tx, ty = tangents
         return where(condition, zeros_like(x) if tx is None else tx, zeros_like(y) if ty is None else ty)
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:  # type: ignore[override]
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
         condition, zero = args[0], zeros_like(ct)
         return [
             None,
@@ -772,7 +772,7 @@ class Convert(Elementwise):
     params = ("dtype",)
     kinds = (*_ANY, "complex")
 
-    def out(self, x: Any, *, dtype: DType) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, dtype: DType) -> Any:
         return dtype, x.shape
 
     def reference(self, x: Any, *, dtype: DType) -> Any:
@@ -793,7 +793,7 @@ class Convert(Elementwise):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, dtype: DType
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         return [convert(ct, dtype=args[0].dtype)]
 
     def samples(self) -> Iterator[Sample]:
@@ -837,7 +837,7 @@ class Bitcast(Elementwise):
     params = ("dtype",)
     kinds = _ANY
 
-    def out(self, x: Any, *, dtype: DType) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, dtype: DType) -> Any:
         if dtype.itemsize != x.dtype.itemsize or (dtype is dtypes.bool_) != (x.dtype is dtypes.bool_):
             raise TypeError(
                 f"bitcast of {x.dtype.name} to {dtype.name}: their widths differ; use astype to convert values"
@@ -862,7 +862,7 @@ class StopGradient(Linear):
 
     family = "elementwise"
 
-    def out(self, x: Any) -> Any:  # type: ignore[override]
+    def out(self, x: Any) -> Any:
         return x.dtype, x.shape
 
     def reference(self, x: Any) -> Any:
@@ -871,7 +871,7 @@ class StopGradient(Linear):
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> None:
         return None
 
-    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[None]:  # type: ignore[override]
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[None]:
         return [None]
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool]) -> UOp:

@@ -33,7 +33,7 @@ class Extern(Primitive):
     family = "extern"
     params = ("function",)
 
-    def out(self, *args: Any, function: HostFunction) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+    def out(self, *args: Any, function: HostFunction) -> tuple[DType, tuple[Any, ...]]:
         return function.result(*args)
 
     def reference(self, *args: Any, function: HostFunction) -> Any:
@@ -48,7 +48,7 @@ class Extern(Primitive):
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, function: HostFunction
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         if function.batches:
             return self.node(*instantiate_batch(size, args, batched), function=function)
         return super().batch(size, args, batched, function=function)

@@ -112,7 +112,7 @@ class Gather(_Windows):
 
     params = ("axes", "sizes", "batch_dims", "mode")
 
-    def out(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:  # type: ignore[override]
+    def out(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
         self._check(operand, indices, axes, sizes, batch_dims, mode)
         return operand.dtype, (*indices.shape[:-1], *sizes)
 
@@ -149,7 +149,7 @@ class Gather(_Windows):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         operand, indices = args
         return [scatter(zeros_like(operand), indices, ct, kind="add", **params), None]
 
@@ -163,7 +163,7 @@ class Gather(_Windows):
         sizes: Any,
         batch_dims: int,
         mode: str,
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         operand, indices = args
         if batched[0] and batched[1]:
             axes = tuple([axis + 1 for axis in axes])
@@ -211,7 +211,7 @@ class Scatter(_Windows):
         batch_dims: int,
         mode: str,
         kind: str,
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         self._check(operand, indices, axes, sizes, batch_dims, mode)
         if kind not in _NEUTRAL:
             raise ValueError(f"scatter of kind {kind!r}: choose one of {tuple(_NEUTRAL)}")
@@ -273,7 +273,7 @@ class Scatter(_Windows):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         operand, indices, updates = args
         where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
         at_updates = {**where_at, "mode": "fill"} if params["mode"] == "fill" else where_at
@@ -335,7 +335,7 @@ class Scatter(_Windows):
         batch_dims: int,
         mode: str,
         kind: str,
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         operand, indices, updates = (
             a if is_batched else broadcast_to_batch(a, size)
             for a, is_batched in zip(args, batched, strict=True)
@@ -372,8 +372,8 @@ def _numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _cases() -> Iterator[tuple[tuple[int, ...], np.ndarray, dict[str, Any]]]:
-    def integers(*values: Any) -> np.ndarray:
-        return np.array(*values, dtype=np.int32)
+    def integers(values: Any) -> np.ndarray:
+        return np.array(values, dtype=np.int32)
 
     yield (5, 3), integers([[0], [4], [-1], [2], [5]]), {"axes": (0,), "sizes": (1, 3), "batch_dims": 0}
     yield (

@@ -41,7 +41,7 @@ class Reshape(Movement):
         ((4,), {"shape": (4,)}),
     )
 
-    def out(self, x: Any, *, shape: tuple[Any, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+    def out(self, x: Any, *, shape: tuple[Any, ...]) -> tuple[DType, tuple[Any, ...]]:
         if _size(shape) != _size(x.shape):
             raise ValueError(
                 f"can't reshape {spell([x])} into {_shape(shape)}: {_size(x.shape)} elements are not {_size(shape)}"
@@ -51,12 +51,12 @@ class Reshape(Movement):
     def reference(self, x: Any, *, shape: tuple[int, ...]) -> Any:
         return np.reshape(x, shape)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...]) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...]) -> UOp:
         return reshape(ct, shape=args[0].shape)
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, shape: tuple[Any, ...]
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return reshape(args[0], shape=(size, *shape))
 
 
@@ -71,7 +71,7 @@ class Transpose(Movement):
         ((3,), {"permutation": (0,)}),
     )
 
-    def out(self, x: Any, *, permutation: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+    def out(self, x: Any, *, permutation: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         if sorted(permutation) != list(range(x.ndim)):
             raise ValueError(
                 f"can't transpose {spell([x])} by {permutation}: it is not a permutation of its {x.ndim} axes"
@@ -81,12 +81,12 @@ class Transpose(Movement):
     def reference(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
         return np.transpose(x, permutation)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, permutation: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, permutation: tuple[int, ...]) -> UOp:
         return transpose(ct, permutation=_inverse(permutation))
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, permutation: tuple[int, ...]
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return transpose(args[0], permutation=(0, *[axis + 1 for axis in permutation]))
 
 
@@ -103,7 +103,7 @@ class Broadcast(Movement):
         ((3,), {"shape": (0, 3), "axes": (1,)}),
     )
 
-    def out(self, x: Any, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:  # type: ignore[override]
+    def out(self, x: Any, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         fits = len(axes) == x.ndim and all(a < b for a, b in zip(axes, axes[1:], strict=False))
         if not fits or any(
             axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)
@@ -123,7 +123,7 @@ class Broadcast(Movement):
 
     def transpose(
         self, ct: UOp, args: Sequence[UOp], index: int, *, shape: tuple[Any, ...], axes: tuple[int, ...]
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         x = args[0]
         kept = [axis for axis, n in zip(axes, x.shape, strict=True) if n is shape[axis] or n == shape[axis]]
         summed = reduce_sum(ct, axes=tuple([axis for axis in range(len(shape)) if axis not in kept]))
@@ -137,7 +137,7 @@ class Broadcast(Movement):
         *,
         shape: tuple[Any, ...],
         axes: tuple[int, ...],
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return broadcast(args[0], shape=(size, *shape), axes=(0, *[axis + 1 for axis in axes]))
 
 
@@ -149,7 +149,7 @@ class Pad(Primitive):
 
     def out(
         self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         if value.dtype is not x.dtype or value.shape != ():
             raise TypeError(f"pad needs an array and a scalar of its dtype, not {spell([x, value])}")
         if not len(low) == len(high) == len(interior) == x.ndim or any(
@@ -184,7 +184,7 @@ class Pad(Primitive):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         low, interior = params["low"], params["interior"]
         x = args[0]
         # One past the last element that came from x, so that the step takes each of them.
@@ -239,7 +239,7 @@ class Slice(Movement):
         ((0,), {"start": (0,), "limit": (0,), "step": (1,)}),
     )
 
-    def out(self, x: Any, *, start: tuple[int, ...], limit: tuple[Any, ...], step: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, start: tuple[int, ...], limit: tuple[Any, ...], step: tuple[int, ...]) -> Any:
         if not len(start) == len(limit) == len(step) == x.ndim or any(s < 1 for s in step):
             raise ValueError(
                 f"slice of {spell([x])} by {start}, {limit}, {step}: each needs {x.ndim} numbers, and steps are >= 1"
@@ -255,14 +255,14 @@ class Slice(Movement):
 
     def transpose(
         self, ct: UOp, args: Sequence[UOp], index: int, *, start: Any, limit: Any, step: Any
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         used = [a + (n - 1) * s + 1 if n != 0 else a for a, n, s in zip(start, ct.shape, step, strict=True)]
         high = tuple([n - u for n, u in zip(args[0].shape, used, strict=True)])
         return pad(ct, full(0, ct.dtype, ()), low=start, high=high, interior=tuple([s - 1 for s in step]))
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, start: Any, limit: Any, step: Any
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return slice_(args[0], start=(0, *start), limit=(size, *limit), step=(1, *step))
 
 
@@ -272,7 +272,7 @@ class Flip(Movement):
     params = ("axes",)
     cases = (((2, 3), {"axes": (1,)}), ((2, 3), {"axes": (0, 1)}), ((), {"axes": ()}), ((0,), {"axes": (0,)}))
 
-    def out(self, x: Any, *, axes: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
             raise ValueError(f"can't flip {spell([x])} along axes {axes}")
         return x.dtype, x.shape
@@ -280,10 +280,10 @@ class Flip(Movement):
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.flip(x, axes)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:
         return flip(ct, axes=axes)
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: tuple[int, ...]) -> UOp:
         return flip(args[0], axes=tuple([axis + 1 for axis in axes]))
 
 
@@ -293,7 +293,7 @@ class Concatenate(Linear):
     family = "movement"
     params = ("axis",)
 
-    def out(self, *args: Any, axis: int) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, axis: int) -> Any:
         first = args[0]
         others = [a.shape[:axis] + a.shape[axis + 1 :] for a in args]
         if (
@@ -313,7 +313,7 @@ class Concatenate(Linear):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axis: int
-    ) -> list[UOp | None]:  # type: ignore[override]
+    ) -> list[UOp | None]:
         pieces: list[UOp | None] = []
         begin = 0
         for arg, need in zip(args, needs, strict=True):
@@ -324,7 +324,7 @@ class Concatenate(Linear):
             begin = end
         return pieces
 
-    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int) -> UOp:  # type: ignore[override]
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int) -> UOp:
         return concatenate(*instantiate_batch(size, args, batched), axis=axis + 1)
 
     def samples(self) -> Iterator[Sample]:
@@ -342,7 +342,7 @@ class Iota(Primitive):
     family = "movement"
     params = ("dtype", "shape", "axis")
 
-    def out(self, *, dtype: DType, shape: tuple[Any, ...], axis: int) -> Any:  # type: ignore[override]
+    def out(self, *, dtype: DType, shape: tuple[Any, ...], axis: int) -> Any:
         if not 0 <= axis < len(shape):
             raise ValueError(f"iota along axis {axis} of shape {_shape(shape)}: there is no such axis")
         if dtypes.kind(dtype) not in ("unsigned", "signed", "float"):

@@ -35,7 +35,7 @@ class ReduceSum(Reduction, Linear):
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.sum, axes)
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axes: tuple[int, ...]) -> UOp:
         return spread(ct, axes, args[0].shape)
 
 
@@ -103,7 +103,7 @@ class ReduceMax(Reduction):
 
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axes: tuple[int, ...]
-    ) -> list[UOp]:  # type: ignore[override]
+    ) -> list[UOp]:
         return [spread(ct, axes, args[0].shape) * self._weights(out, args[0], axes)]
 
 
@@ -139,7 +139,7 @@ class Argmax(Primitive):
     params = ("axis", "dtype")
     kinds = (*_BITS, "float")
 
-    def out(self, x: Any, *, axis: int, dtype: DType) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, axis: int, dtype: DType) -> Any:
         if not 0 <= axis < x.ndim:
             raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: there is no such axis")
         if dtypes.kind(x.dtype) not in self.kinds:
@@ -153,7 +153,7 @@ class Argmax(Primitive):
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, dtype: DType
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return self.node(args[0], axis=axis + 1, dtype=dtype)
 
     def samples(self) -> Iterator[Sample]:
@@ -182,7 +182,7 @@ class Cumsum(Linear):
     params = ("axis", "reverse")
     ulp = 4
 
-    def out(self, x: Any, *, axis: int, reverse: bool) -> Any:  # type: ignore[override]
+    def out(self, x: Any, *, axis: int, reverse: bool) -> Any:
         if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in ("signed", "unsigned", "float"):
             raise ValueError(
                 f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis"
@@ -195,12 +195,12 @@ class Cumsum(Linear):
         total = np.cumsum(forward, axis, dtype=dtypes.accumulator(x.dtype)).astype(x.dtype)
         return np.flip(total, axis) if reverse else total
 
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:  # type: ignore[override]
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:
         return cumsum(ct, axis=axis, reverse=not reverse)
 
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, reverse: bool
-    ) -> UOp:  # type: ignore[override]
+    ) -> UOp:
         return cumsum(args[0], axis=axis + 1, reverse=reverse)
 
     def samples(self) -> Iterator[Sample]:
