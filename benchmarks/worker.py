@@ -25,7 +25,7 @@ def main() -> None:
     for _ in sys.stdin:
         times = []
         end = time.perf_counter() + 0.1
-        while len(times) < 10 or time.perf_counter() < end and len(times) < 1000:
+        while len(times) < 10 or (time.perf_counter() < end and len(times) < 1000):
             begin = time.perf_counter()
             call()
             times.append(time.perf_counter() - begin)

@@ -17,6 +17,7 @@ import math
 import struct
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def load_data(folder: Path | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 def init(key: Any) -> Params:
     """He-normal weights and zero biases."""
     layers = []
-    for inputs, outputs in zip(LAYERS, LAYERS[1:], strict=False):
+    for inputs, outputs in pairwise(LAYERS):
         key, layer_key = random.split(key)
         weights = random.normal(layer_key, (inputs, outputs)) * math.sqrt(2 / inputs)
         layers.append({"w": weights, "b": tnp.zeros(outputs)})

@@ -245,7 +245,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     layers = [{"w": tnp.ones((2, 2))} for _ in range(12)]
     path = tmp_path / "model.safetensors"
     checkpoint.save(path, layers)
-    with pytest.raises(ValueError, match="12.w"):
+    with pytest.raises(ValueError, match=r"12\.w"):
         checkpoint.restore(path, like=[{"w": tnp.ones((2, 2))} for _ in range(16)])
     restored = checkpoint.restore(path, like=layers)
     checkpoint.save(path, restored)  # over the very file that is mapped

@@ -480,7 +480,7 @@ def test_sort() -> None:
     by_one = np.argsort(keys, 1, kind="stable")
     by_two = np.stack([np.lexsort((s, k)) for s, k in zip(seconds, keys, strict=True)])
     for count, order in ((1, by_one), (2, by_two)):
-        for function in (lax.sort, jit(lambda *a: lax.sort(a, num_keys=count))):  # noqa: B023
+        for function in (lax.sort, jit(lambda *a: lax.sort(a, num_keys=count))):
             args = (keys, seconds, values)
             found = lax.sort(args, num_keys=count) if function is lax.sort else function(*args)
             for f, a in zip(found, args, strict=True):
@@ -510,7 +510,7 @@ def test_top_k() -> None:
     y = floats(4, 5)
     for axis in (0, 1):
         expected = np.flip(np.sort(y, axis), axis).take(range(2), axis)
-        everywhere(lambda v: lax.top_k(v, 2, axis=axis)[0], expected, y)  # noqa: B023
+        everywhere(lambda v: lax.top_k(v, 2, axis=axis)[0], expected, y)
     gradient = grad(lambda v: lax.reduce_sum(lax.top_k(v, 2)[0], (0,)))(x)
     same(gradient, np.array([1.0, 0, 0, 0, 1, 0]))
     assert lax.top_k(x, 0)[0].shape == (0,)
@@ -531,7 +531,7 @@ def test_products() -> None:
         ((((-1,), (-3,)), ((-3,), (-1,))), "abc,cda->abd"),
     )
     for numbers, formula in cases:
-        everywhere(lambda a, b: lax.dot_general(a, b, numbers), np.einsum(formula, x, y), x, y, rtol=1e-13)  # noqa: B023
+        everywhere(lambda a, b: lax.dot_general(a, b, numbers), np.einsum(formula, x, y), x, y, rtol=1e-13)
     same(lax.dot(x[0], y[:, :, 0]), x[0] @ y[:, :, 0], rtol=1e-13)
     same(lax.dot(x[0, 0], y[:, 0]), x[0, 0] @ y[:, 0], rtol=1e-13)
     same(lax.dot(x[0, 0], x[0, 0]), x[0, 0] @ x[0, 0], rtol=1e-13)
@@ -659,9 +659,9 @@ def test_transposed_convolution_is_the_derivative(padding: str) -> None:
         for window in ((3, 2), (1, 1), (2, 4)):
             # 12 is a multiple of every stride, so that the sizes of "SAME" agree.
             image, w = np.zeros((2, 12, 12, 3)), GENERATOR.normal(size=(*window, 3, 5))
-            forward = lambda v: lax.conv_general_dilated(v, w, strides, padding, dimension_numbers=specs)  # noqa: B023
+            forward = lambda v: lax.conv_general_dilated(v, w, strides, padding, dimension_numbers=specs)
             ct = GENERATOR.normal(size=forward(image).shape)
-            expected = grad(lambda v: lax.reduce_sum(lax.mul(forward(v), ct), (0, 1, 2, 3)))(image)  # noqa: B023
+            expected = grad(lambda v: lax.reduce_sum(lax.mul(forward(v), ct), (0, 1, 2, 3)))(image)
             found = lax.conv_transpose(ct, w, strides, padding, transpose_kernel=True)
             # With "SAME" and a stride above the window the sizes agree, but the places may be others.
             if padding == "VALID":

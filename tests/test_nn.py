@@ -263,13 +263,13 @@ def test_softmax_family(axis: Any, mask: Any) -> None:
             found = function(narrow, axis, where=mask)
             assert found.dtype == dtype
             np.testing.assert_allclose(np.asarray(found, np.float64), wide, rtol=tolerance, atol=tolerance)
-            assert jit(lambda v: function(v, axis, where=mask))(narrow).tolist() == found.tolist()  # noqa: B023
+            assert jit(lambda v: function(v, axis, where=mask))(narrow).tolist() == found.tolist()
     # The gradient of a weighted sum, where the weights don't meet -infinity.
     weights = np.where(full, np.random.default_rng(5).normal(size=X.shape), 0)
     for function in (nn.softmax, nn.log_softmax):
 
         def loss(x: Any) -> Any:
-            values = function(x, axis, where=mask)  # noqa: B023
+            values = function(x, axis, where=mask)
             return lax.reduce_sum(
                 lax.mul(lax.select(full, values, lax.full_like(values, 0)), weights), (0, 1, 2)
             )
@@ -337,7 +337,7 @@ def test_softmax_family_at_extreme_values(dtype: str) -> None:
             total, float(x.astype(np.float64).max()) + math.log(count), rtol=float(ml_dtypes.finfo(kind).eps)
         )
         for function in (nn.softmax, nn.logsumexp, nn.log_softmax):
-            slope = grad(lambda v: lax.reduce_sum(_first(function(v)), (0,)))(x)  # noqa: B023
+            slope = grad(lambda v: lax.reduce_sum(_first(function(v)), (0,)))(x)
             assert np.isfinite(np.asarray(slope).astype(np.float64)).all()
     # No elements, and only -infinity: the sum is 0. Infinity stays infinity. No gradient is NaN.
     for row, expected in (([-inf, -inf], -inf), ([inf, 1.0], inf), ([inf, -inf], inf), ([inf, inf], inf)):
@@ -352,7 +352,7 @@ def test_softmax_family_at_extreme_values(dtype: str) -> None:
     assert np.asarray(nn.log_softmax(x, where=none)).astype(np.float64).tolist() == [-inf] * 3
     assert float(np.asarray(nn.logsumexp(x, where=none)).astype(np.float64)) == -inf
     for function in (nn.softmax, nn.logsumexp):
-        slope = grad(lambda v: lax.reduce_sum(_first(function(v, -1, where=none)), (0,)))(x)  # noqa: B023
+        slope = grad(lambda v: lax.reduce_sum(_first(function(v, -1, where=none)), (0,)))(x)
         assert np.asarray(slope).astype(np.float64).tolist() == [0, 0, 0]
 
 

@@ -1,7 +1,6 @@
 """Each function of tinyfn.numpy against NumPy's: eagerly, under jit, and its gradient by finite
 differences."""
 
-# ruff: noqa: B023 (the functions made in loops are called at once)
 from __future__ import annotations
 
 import itertools

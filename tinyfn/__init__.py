@@ -50,10 +50,12 @@ stop_gradient = lax.stop_gradient
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError", "ShapeDtypeStruct", "TracerArrayConversionError",
-    "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError", "UnexpectedTracerError", "Variable",
-    "checkpoint", "custom_jvp", "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax",
-    "linalg", "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
+    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError",
+    "ShapeDtypeStruct", "TracerArrayConversionError", "TracerBoolConversionError", "TracerError",
+    "TracerIntegerConversionError", "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp",
+    "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
+    "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stop_gradient", "tree",
+    "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 

@@ -17,7 +17,6 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tinyfn.checkpoint.safetensors as files
 from tinyfn.checkpoint import (
     StateDictError,
     get_parameters,

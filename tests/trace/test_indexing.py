@@ -1,6 +1,5 @@
 """x[index] and x.at[index] against NumPy: drawn indices, known and traced; modes, errors, and gradients."""
 
-# ruff: noqa: B023 (the functions made in loops are called at once)
 from __future__ import annotations
 
 from typing import Any

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-import subprocess
-import sys
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

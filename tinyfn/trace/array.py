@@ -24,7 +24,7 @@ _new = object.__new__
 class Array:
     """An immutable array; make one with `tinyfn.numpy.array` or any function of `tinyfn.numpy`."""
 
-    __slots__ = ("_value", "weak_type", "__weakref__")
+    __slots__ = ("__weakref__", "_value", "weak_type")
     _value: np.ndarray | None
     weak_type: (
         bool  # whether it came from Python scalars alone, and so takes the dtype of what it is combined with

@@ -301,7 +301,7 @@ def matmul(x: Any, y: Any) -> Array:
             f"matmul of {described(x, y)}: the last axis of the first has size {inner_x}, but the "
             f"{'last but one' if y.ndim > 1 else 'only'} axis of the second has size {inner_y}; at {user_line()}"
         )
-    if y.ndim <= 2 or x.ndim == 1 and y.ndim == 2:
+    if y.ndim <= 2 or (x.ndim == 1 and y.ndim == 2):
         axis = 0 if y.ndim == 1 else y.ndim - 2
         return bind(prims.dot_general, (x, y), {"contract": ((x.ndim - 1,), (axis,)), "batch_axes": ((), ())})
     if x.ndim == 1:
@@ -320,8 +320,8 @@ def described(*xs: Array) -> str:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder, "divmod": divmod,
-    "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
+    "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder,
+    "divmod": divmod, "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
     "rshift": right_shift,
 }  # fmt: skip
 _COMPARISONS = {

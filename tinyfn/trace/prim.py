@@ -28,10 +28,8 @@ class Sample(NamedTuple):
     """Arguments and parameters on which a primitive is tested."""
 
     args: tuple[Any, ...]
-    params: dict[str, Any] = {}
-    differentiable: bool = (
-        True  # False: values at which the function has no derivative (a tie, a jump, an infinity)
-    )
+    params: dict[str, Any] = {}  # noqa: RUF012  (a NamedTuple's default, which nothing changes)
+    differentiable: bool = True  # False where the function has no derivative: a tie, a jump, an infinity
 
 
 def _bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

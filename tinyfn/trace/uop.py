@@ -57,7 +57,7 @@ class InputIdentity:
 class UOp:
     """One operation: what (`op`, `arg`), on what (`src`), and the dtype and shape of its result."""
 
-    __slots__ = ("op", "src", "arg", "dtype", "shape", "__weakref__")
+    __slots__ = ("__weakref__", "arg", "dtype", "op", "shape", "src")
     op: Any
     src: tuple[UOp, ...]
     arg: Any
@@ -93,6 +93,7 @@ class UOp:
         raise TypeError("a UOp can't be pickled; pickle the function and trace it again")
 
     if TYPE_CHECKING:  # what `prims.operators` puts on the class
+
         def __neg__(self) -> UOp: ...
         def __add__(self, other: Any, /) -> UOp: ...
         def __radd__(self, other: Any, /) -> UOp: ...

@@ -1,6 +1,6 @@
 """The array primitives: importing this package registers them all."""
 
-from . import operators  # noqa: F401  (gives UOps their operators)
+from . import operators
 from .contraction import dot_general
 from .convolution import conv_general
 from .elementwise import (

@@ -274,16 +274,15 @@ class Scatter(_Windows):
     def vjp(
         self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], **params: Any
     ) -> list[UOp | None]:
-        operand, indices, updates = args
+        indices = args[1]
         where_at = {name: params[name] for name in ("axes", "sizes", "batch_dims", "mode")}
-        at_updates = {**where_at, "mode": "fill"} if params["mode"] == "fill" else where_at
         if params["kind"] == "add":
-            return [ct, None, gather(ct, indices, **at_updates) if needs[2] else None]
+            return [ct, None, gather(ct, indices, **where_at) if needs[2] else None]
         keeps, wins = self._shares(out, args, **params)
         return [
             mul(ct, keeps) if needs[0] else None,
             None,
-            mul(gather(ct, indices, **at_updates), wins) if needs[2] else None,
+            mul(gather(ct, indices, **where_at), wins) if needs[2] else None,
         ]
 
     def _shares(
