@@ -278,10 +278,10 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
         elif orders is not None and index in orders:
             ordered: dict[Any, Any] = dict.fromkeys(orders[index])
             keys = metadata if cls is dict else metadata[1]
-            ordered.update(zip(keys, children))
+            ordered.update(zip(keys, children))  # noqa: B905 (naming strict costs 0.15 us)
             stack.append(ordered if cls is dict else defaultdict(metadata[0], ordered))
         elif cls is dict:
-            stack.append(dict(zip(metadata, children)))
+            stack.append(dict(zip(metadata, children)))  # noqa: B905 (as above)
         else:
             stack.append(_known_kind(cls).unflatten(cls, metadata, children))
     return stack[0]

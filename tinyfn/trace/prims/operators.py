@@ -46,7 +46,7 @@ def _install() -> None:
     def negative(self: UOp) -> UOp:
         return index["__neg__"](self) if self.op.is_scalar else e.neg.node(self)
 
-    setattr(UOp, "__neg__", negative)
+    setattr(UOp, "__neg__", negative)  # noqa: B010 (it is read-only to a type checker)
 
 
 _install()
