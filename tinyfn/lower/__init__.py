@@ -1,0 +1,1 @@
+"""Lowering: a graph of arrays becomes loop nests, and these become machine code."""
