@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class Compiled:
             block = (ctypes.c_void_p * len(pointers))(*pointers)
             points = render_llvm.chunks(step, plan)
             bounds = [points * i // pieces for i in range(pieces + 1)]
-            for begin, end in zip(bounds, bounds[1:], strict=False):
+            for begin, end in pairwise(bounds):
                 if begin < end:
                     kernel(ctypes.addressof(block), begin, end)
         return [arrays[node] for node in graph.outputs]

@@ -62,8 +62,7 @@ def run_nest(nest: Nest, arrays: dict[UOp, np.ndarray]) -> None:
                 arrays[store.node].reshape(-1)[at] = made
         for reduction in each.reductions:
             elements = value(reduction.value)
-            identity = reduction.op.identity(elements.dtype)
-            total = _COMBINE[reduction.op].reduce(elements, 1) if shape[1] else np.full(rows, identity)
+            total = _COMBINE[reduction.op].reduce(elements, 1)
             results[reduction.node] = np.asarray(total).astype(reduction.node.dtype)
 
 

@@ -399,8 +399,8 @@ def _merged(nest: Nest, a: UOp, b: UOp) -> Nest | None:
     mapping: dict[UOp, Any] = {a: 0, b: whole}
 
     def moved(position: UOp) -> UOp | None:
-        steps = [step_along(position, r) for r in (a, b)]
-        if None in steps or steps[0] != size * steps[1]:
+        slow, fast = step_along(position, a), step_along(position, b)
+        if slow is None or fast is None or slow != size * fast:
             return None
         return as_node(sint.substitute(position, mapping))
 

@@ -12,6 +12,7 @@ the points are divided among threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -298,7 +299,7 @@ class Renderer:
         first = [self._identity(r, True) for r in each.reductions for _ in range(copies)]
         all_kinds = [kind for kind in kinds for _ in range(copies)]
 
-        def steps(outside: _Scope, base: str, carried: list[str], count: int) -> list[str]:
+        def steps(outside: _Scope, count: int, base: str, carried: list[str]) -> list[str]:
             """`count` vectors from `base` on, each into accumulators of its own."""
             results = list(carried)
             for copy in range(count):
@@ -331,18 +332,13 @@ class Renderer:
                 stop = done + (size - done) // (count * width) * count * width
                 if stop > done:
                     pairs = list(zip(all_kinds, carried, strict=True))
-                    carried = self.loop(
-                        str(done),
-                        str(stop),
-                        count * width,
-                        pairs,
-                        lambda i, c, count=count: steps(outside, i, c, count),
-                    )
+                    body = partial(steps, outside, count)
+                    carried = self.loop(str(done), str(stop), count * width, pairs, body)
                     done = stop
             if done < size:
                 bits = ", ".join(f"i1 {'true' if done + i < size else 'false'}" for i in range(width))
                 self.mask = f"<{bits}>"
-                carried = steps(outside, str(done), carried, 1)
+                carried = steps(outside, 1, str(done), carried)
                 self.mask = None
             return carried
 
@@ -376,6 +372,7 @@ class Renderer:
     # Reductions
 
     def _identity(self, reduction: Reduce, vector: bool) -> str:
+        assert reduction.op.identity is not None
         value = reduction.op.identity(reduction.value.dtype)
         constant = literal(np.asarray(value, reduction.value.dtype)[()], reduction.value.dtype)
         if not vector:
@@ -718,16 +715,16 @@ class Renderer:
             return
         if not is_vector:
             name = self.splat(name, kind)
-        kinds, width = self.vector(kind), self.plan.lanes
+        vectors, width = self.vector(kind), self.plan.lanes
         if along == 1:
             address = self._address(array, self.index(store.position, scope))
             if self.mask is None:
-                self.do(f"store {kinds} {name}, ptr {address}, align {size}")
+                self.do(f"store {vectors} {name}, ptr {address}, align {size}")
                 return
             function = f"llvm.masked.store.v{width}{_memory_suffix(kind)}.p0"
-            self.declared[f"declare void @{function}({kinds}, ptr, i32 immarg, {self.vector('i1')})"] = None
+            self.declared[f"declare void @{function}({vectors}, ptr, i32 immarg, {self.vector('i1')})"] = None
             self.do(
-                f"call void @{function}({kinds} {name}, ptr {address}, i32 {size}, {self.vector('i1')} {self.mask})"
+                f"call void @{function}({vectors} {name}, ptr {address}, i32 {size}, {self.vector('i1')} {self.mask})"
             )
             return
         positions = self._positions(store.position, scope)
@@ -736,11 +733,11 @@ class Renderer:
         )
         function = f"llvm.masked.scatter.v{width}{_memory_suffix(kind)}.v{width}p0"
         self.declared[
-            f"declare void @{function}({kinds}, {self.vector('ptr')}, i32 immarg, {self.vector('i1')})"
+            f"declare void @{function}({vectors}, {self.vector('ptr')}, i32 immarg, {self.vector('i1')})"
         ] = None
         mask = self.mask or self.splat("true", "i1")
         self.do(
-            f"call void @{function}({kinds} {name}, {self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask})"
+            f"call void @{function}({vectors} {name}, {self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask})"
         )
 
 

@@ -36,9 +36,9 @@ from ..trace.tracing import (
     tracer,
     tracing_rules,
 )
-from ..trace.uop import UOp, const, input_node, substitute
+from ..trace.uop import UOp, const, depends_on, input_node, substitute, toposort
 from .arguments import Arguments, as_tuple, normalize_positions
-from .structured import Structured, check_arguments, cotangents_or_zeros
+from .structured import Structured, check_arguments, cotangents_or_zeros, with_contents
 from .vjp import pull_back
 from .vmap import batch_graph
 
@@ -122,9 +122,13 @@ class CustomJvp(Structured):
         tangents = linear.inputs[len(args) :]
         seeds = [input_node(t.dtype, t.shape) for t in tangents]
         # The rule at these arguments, linear in fresh tangents, which is then transposed.
-        outputs, pullback = pull_back(linear.inline([*args, *seeds]), seeds)
+        outputs, pullback = pull_back(_plain(linear.inline([*args, *seeds]), seeds), seeds)
         inexact = [ct for ct, out in zip(cts, graph.outputs, strict=True) if dtypes.is_inexact(out.dtype)]
-        found = iter(pullback(inexact))
+        # The result does not depend on the values of the seeds; an op in the rule that holds a graph may still take them.
+        zeros = {seed: zeros_like(seed) for seed in seeds}
+        cotangents = pullback(inexact)
+        free = iter(substitute([ct for ct in cotangents if ct is not None], zeros))
+        found = iter([None if ct is None else next(free) for ct in cotangents])
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
@@ -189,6 +193,20 @@ class CustomVjp(Structured):
         params = {"graph": Graph([x], [value]), "rules": Rules(lambda: (forward, backward)), "count": 1, "label": "x_sin_x"}
         # It has no forward mode, which the tests of derivatives would ask for.
         yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params, differentiable=False)
+
+
+def _plain(outputs: Sequence[UOp], seeds: Sequence[UOp]) -> list[UOp]:
+    """The outputs, with the plain function in the place of custom_jvp functions of the seeds.
+
+    In these they are linear, so that the function can be transposed as it is; its rule, such as t -> f(t), may call it."""
+    order = toposort(outputs)
+    dependent = depends_on(order, seeds)
+    if not any(node.op is custom_jvp_call and node in dependent for node in order):
+        return list(outputs)
+    found = with_contents(
+        outputs, lambda node: node.params["graph"] if node.op is custom_jvp_call and node in dependent else None
+    )
+    return _plain(found, seeds)  # which may call others
 
 
 def _batch_everything(graph: Graph, size: Any) -> Graph:

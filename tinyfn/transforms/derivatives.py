@@ -15,7 +15,7 @@ from ..trace.errors import user_line
 from ..trace.graph import Graph, split
 from ..trace.prim import full_like, zeros_like
 from ..trace.tracing import Traced, apply, current_trace, describe_function, trace_function, tracer
-from ..trace.uop import UOp, const, input_node, substitute
+from ..trace.uop import UOp, const, depends_on, input_node, substitute, toposort
 from .arguments import Arguments, as_tuple, normalize_positions
 from .jvp import push_forward
 from .vjp import pull_back
@@ -265,9 +265,10 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     traced = trace_function(called, "linearize", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
     seeds = {node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)}
-    # The outputs as they are: those that push_forward gives may be computed together with the tangents.
-    outputs = graph.outputs
-    _, out_tangents = push_forward(outputs, seeds)
+    pushed, out_tangents = push_forward(graph.outputs, seeds)
+    # Those computed together with tangents (by an op that holds a graph) are taken as they were, free of them.
+    with_tangents = depends_on(toposort(pushed), seeds.values())
+    outputs = [before if after in with_tangents else after for before, after in zip(graph.outputs, pushed, strict=True)]
     count = _value_leaves(traced) if has_aux else len(outputs)
     dense = [zeros_like(o) if t is None else t for o, t in zip(outputs[:count], out_tangents[:count], strict=True) if dtypes.is_inexact(o.dtype)]
     values, linear = _split(traced, outputs, dense, list(seeds.values()), given.arrays, f"linear_{graph.name}")

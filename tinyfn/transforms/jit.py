@@ -190,7 +190,7 @@ class Jitted:
         tree, signature, static = key
 
         def distance(other: Any) -> int:
-            pairs = [*zip(signature, other[1], strict=False), *zip(static, other[2], strict=False)]
+            pairs = itertools.chain(zip(signature, other[1], strict=False), itertools.zip_longest(static, other[2]))
             return sum(a != b for a, b in pairs) if other[0] == tree else len(signature) + len(static) + 1
 
         # Among the latest only, so that a miss costs the same however many there were.

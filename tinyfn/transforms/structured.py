@@ -14,7 +14,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace.graph import Graph
 from ..trace.prim import Primitive, Sample, full
-from ..trace.uop import UOp, input_node, output
+from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
 
 
 class Structured(Primitive):
@@ -144,25 +144,29 @@ class Checkpoint(Call):
 call, checkpoint_call = Call("call"), Checkpoint("checkpoint")
 
 
-def replace_calls(graph: Graph) -> Graph:
-    """The graph with the contents of the graphs that it calls in the place of the calls."""
-    from ..trace.uop import OUTPUT, rebuild, toposort
-
-    if not any(node.op is call for node in graph.nodes()):
-        return graph
+def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None]) -> list[UOp]:
+    """The outputs, with the results of a graph in the place of those of each node for which `contents` gives one."""
     new: dict[Any, UOp] = {}
-    for node in toposort(graph.outputs):
+    for node in toposort(outputs):
         args = tuple([new[s] for s in node.src])
-        if node.op is call:
-            inner = replace_calls(node.params["graph"])
-            for i, result in enumerate(inner.inline(args)):
+        graph = contents(node)
+        if graph is not None:
+            for i, result in enumerate(graph.inline(args)):
                 new[node, i] = result
             new[node] = node
-        elif node.op is OUTPUT and node.src[0].op is call:
+        elif node.op is OUTPUT and (node.src[0], node.arg) in new:
             new[node] = new[node.src[0], node.arg]
         else:
             new[node] = node if args == node.src else rebuild(node, args)
-    return Graph(graph.inputs, [new[node] for node in graph.outputs], graph.captured, graph.name)
+    return [new[node] for node in outputs]
+
+
+def replace_calls(graph: Graph) -> Graph:
+    """The graph with the contents of the graphs that it calls in the place of the calls."""
+    if not any(node.op is call for node in graph.nodes()):
+        return graph
+    outputs = with_contents(graph.outputs, lambda node: replace_calls(node.params["graph"]) if node.op is call else None)
+    return Graph(graph.inputs, outputs, graph.captured, graph.name)
 
 
 GraphFunction = Callable[..., Any]

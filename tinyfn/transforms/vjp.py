@@ -8,6 +8,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace.graph import Graph, split
 from ..trace.prim import add_tangents
+from ..trace.prims import stop_gradient
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .structured import Structured
 
@@ -20,6 +21,7 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
     The outputs come back too, because an op that holds a graph keeps residuals when it is to be pulled back through."""
     order = toposort(outputs)
     dependent = depends_on(order, wrt)
+    differentiated = _differentiated(order, wrt)
     new: dict[Any, UOp] = {}
     kept: dict[UOp, Any] = {}
     for node in order:
@@ -32,8 +34,11 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
             continue
         args = tuple([new[s] for s in src])
         if isinstance(node.op, Structured):
-            needs = [s in dependent and dtypes.is_inexact(s.dtype) for s in src]
-            results, kept[node] = node.op.vjp_forward(args, needs, **node.params)
+            if node in differentiated:
+                needs = [s in differentiated for s in src]
+                results, kept[node] = node.op.vjp_forward(args, needs, **node.params)
+            else:
+                results = node.op.results(node if args == src else rebuild(node, args))
             for i, result in enumerate(results):
                 new[node, i] = result
             new[node] = node
@@ -48,14 +53,14 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
         result: dict[UOp, UOp | None] = {}
         sinks = set(wrt)
         for node in reversed(order):
-            if node not in dependent:
+            if node not in differentiated:
                 continue
             src = node.src
+            needs = [s in differentiated for s in src]
             if isinstance(node.op, Structured):
                 cts = [add_tangents(pending.pop((node, i), ())) for i in range(len(node.dtype))]
                 if all(ct is None for ct in cts):
                     continue
-                needs = [s in dependent and dtypes.is_inexact(s.dtype) for s in src]
                 args = [new[s] for s in src]
                 src_cts = node.op.vjp_backward(args, kept[node], cts, needs, **node.params)
             else:
@@ -67,7 +72,6 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
                 if node.op is OUTPUT:
                     pending.setdefault((src[0], node.arg), []).append(ct)
                     continue
-                needs = [s in dependent and dtypes.is_inexact(s.dtype) for s in src]
                 src_cts = vjp_of_node(new[node], ct, [new[s] for s in src], needs)
             for source, source_ct, need in zip(src, src_cts, needs, strict=True):
                 if need and source_ct is not None:
@@ -75,6 +79,16 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
         return [result.get(node) for node in wrt]
 
     return [new[node] for node in outputs], pullback
+
+
+def _differentiated(order: Sequence[UOp], wrt: Sequence[UOp]) -> set[UOp]:
+    """The nodes that a derivative with respect to `wrt` passes through: not integers, and nothing behind stop_gradient."""
+    found = {node for node in wrt if dtypes.is_inexact(node.dtype)}
+    for node in order:
+        if not found.isdisjoint(node.src) and node.op is not stop_gradient:
+            if isinstance(node.op, Structured) or dtypes.is_inexact(node.dtype):
+                found.add(node)
+    return found
 
 
 def vjp_of_node(node: UOp, ct: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> Sequence[UOp | None]:
