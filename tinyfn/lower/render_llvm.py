@@ -26,6 +26,7 @@ from .index import LOAD, RESULT
 from .nest import Nest, Pass, Reduce, Store, elements_of, result, size_of, step_along
 
 UNROLL = 4  # vectors per accumulator, so that additions need not wait for each other
+COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
 _FLAGS = "contract "  # a multiplication and an addition may become one fma; nothing else is allowed
 
 _REGISTER = {
@@ -45,10 +46,12 @@ def memory_type(dtype: DType) -> str:
 
 
 class Schedule(NamedTuple):
-    """How a nest is mapped onto vectors: the number of lanes, and the outer range that runs along them, if one does."""
+    """How a nest is mapped onto vectors: the number of lanes, the outer range that runs along them, if one does, and how many
+    vectors of that are worked on side by side."""
 
     lanes: int
     outer_lane: UOp | None
+    copies: int = 1
 
 
 def arguments(nest: Nest) -> list[UOp]:
@@ -73,7 +76,9 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
                 votes += (along_outer == 1 and along_inner != 1) - (along_inner == 1)
         no_inner = all(not each.inner for each in nest.passes)
         if votes > 0 or no_inner:
-            return Schedule(lanes, last)
+            # Several vectors to a row of a reduction, so that whole cache lines and pages are read.
+            reduces = any(each.reductions for each in nest.passes)
+            return Schedule(lanes, last, COLUMNS if reduces and size_of(last) >= COLUMNS * lanes else 1)
     return Schedule(lanes, None)
 
 
@@ -97,6 +102,13 @@ class _Scope:
                 return table[node]
             scope = scope.parent
         return None
+
+
+class _Column(NamedTuple):
+    """A vector of neighbouring points of the outer ranges: where it is, and which lanes are within the array."""
+
+    scope: _Scope
+    mask: str | None
 
 
 class Renderer:
@@ -207,39 +219,45 @@ class Renderer:
         return []
 
     def _lanes_along(self, lane: UOp) -> None:
-        """Vectors of neighbouring points: the chunk's points are those of the other outer ranges times vectors of this one."""
-        width, size = self.plan.lanes, size_of(lane)
-        vectors = -(-size // width)
-
+        """Points are blocks of neighbouring vectors along one outer range, for each point of the others."""
+        width, copies, size = self.plan.lanes, self.plan.copies, size_of(lane)
+        blocks = -(-size // (width * copies))
         self.lane = lane
         alone = len(self.nest.outer) == 1
 
         def body(masked: bool) -> Callable[[str, list[str]], list[str]]:
             def chunk(point: str, _: list[str]) -> list[str]:
-                rest = "0" if alone else self.op(f"udiv i64 {point}, {vectors}")
-                column = point if alone else self.op(f"urem i64 {point}, {vectors}")
-                scope = self._outer_scope(rest, self.nest.outer[:-1])
-                self.base = scope.scalars[lane] = self.op(f"mul nuw nsw i64 {column}, {width}")
-                self.mask = None
-                if masked:
-                    limit = self.splat(self.op(f"sub nuw nsw i64 {size}, {self.base}"), "i64")
-                    self.mask = self.op(f"icmp ult {self.vector('i64')} {self._steps('i64')}, {limit}")
+                rest = "0" if alone else self.op(f"udiv i64 {point}, {blocks}")
+                block = point if alone else self.op(f"urem i64 {point}, {blocks}")
+                outer = self._outer_scope(rest, self.nest.outer[:-1])
+                first = self.op(f"mul nuw nsw i64 {block}, {width * copies}")
+                columns = [self._column(outer, lane, first, copy * width, masked) for copy in range(copies)]
                 for each in self.nest.passes:
-                    self._pass_across(each, scope)
+                    self._pass_across(each, columns)
                 return []
 
             return chunk
 
-        if not alone or size % width == 0:
-            self.loop("%begin", "%end", 1, (), body(size % width != 0))
+        full = size % (width * copies) == 0
+        if not alone or full:
+            self.loop("%begin", "%end", 1, (), body(not full))
             return
-        # Full vectors first; the last one, which is not full, needs a mask.
-        whole = size // width
+        # Full blocks first; the last one, which is not full, needs masks.
+        whole = size // (width * copies)
         stop = self.call("i64", "llvm.smin.i64", ("i64", "%end"), ("i64", str(whole)))
         self._if(
             self.op(f"icmp slt i64 %begin, {stop}"), lambda: self.loop("%begin", stop, 1, (), body(False))
         )
         self._if(self.op(f"icmp sgt i64 %end, {whole}"), lambda: body(True)(str(whole), []))
+
+    def _column(self, outer: _Scope, lane: UOp, first: str, offset: int, masked: bool) -> _Column:
+        """One vector of neighbouring points."""
+        scope = _Scope(outer)
+        base = scope.scalars[lane] = self.op(f"add nuw nsw i64 {first}, {offset}") if offset else first
+        if not masked:
+            return _Column(scope, None)
+        limit = self.splat(self.op(f"sub nsw i64 {size_of(lane)}, {base}"), "i64")
+        return _Column(scope, self.op(f"icmp slt {self.vector('i64')} {self._steps('i64')}, {limit}"))
 
     def _if(self, condition: str, then: Callable[[], Any]) -> None:
         """Code that runs only if a condition holds."""
@@ -251,34 +269,40 @@ class Renderer:
         self.do(f"br label %{done}")
         self.start(done)
 
-    def _pass_across(self, each: Pass, scope: _Scope) -> None:
-        """A pass whose lanes are points of the outer ranges: its own ranges are plain loops."""
-        inner = [r for r in each.inner if size_of(r) > 0]
-        accumulators = [
-            (self.vector(register_type(r.value.dtype)), self._identity(r, True)) for r in each.reductions
-        ]
+    def _pass_across(self, each: Pass, columns: Sequence[_Column]) -> None:
+        """A pass whose lanes are points of the outer ranges: its own ranges are plain loops, which all columns share."""
+        kinds = [self.vector(register_type(r.value.dtype)) for _ in columns for r in each.reductions]
+        first = [self._identity(r, True) for _ in columns for r in each.reductions]
 
-        def nested(ranges: Sequence[UOp], outside: _Scope, carried: list[str]) -> list[str]:
-            if not ranges:
-                here = _Scope(outside)
+        def nested(ranges: Sequence[UOp], scopes: Sequence[_Scope], carried: list[str]) -> list[str]:
+            if ranges:
+
+                def body(index: str, values: list[str]) -> list[str]:
+                    inside = [_Scope(scope) for scope in scopes]
+                    for scope in inside:
+                        scope.scalars[ranges[0]] = index
+                    return nested(ranges[1:], inside, values)
+
+                return self.loop(
+                    "0", str(size_of(ranges[0])), 1, list(zip(kinds, carried, strict=True)), body
+                )
+            totals = iter(carried)
+            results = []
+            for column, scope in zip(columns, scopes, strict=True):
+                self.mask = column.mask
+                here = _Scope(scope)
                 for store in each.stores:
                     self._store(store, here)
-                return [
-                    self._combine(r, c, self._as_vector(r.value, here), True)
-                    for r, c in zip(each.reductions, carried, strict=True)
+                results += [
+                    self._combine(r, next(totals), self._as_vector(r.value, here), True)
+                    for r in each.reductions
                 ]
+            return results
 
-            def body(index: str, values: list[str]) -> list[str]:
-                here = _Scope(outside)
-                here.scalars[ranges[0]] = index
-                return nested(ranges[1:], here, values)
-
-            kinds = [kind for kind, _ in accumulators]
-            return self.loop("0", str(size_of(ranges[0])), 1, list(zip(kinds, carried, strict=True)), body)
-
-        totals = nested(inner, scope, [first for _, first in accumulators])
-        for reduction, total in zip(each.reductions, totals, strict=True):
-            self._keep(reduction, total, True, scope)
+        totals = iter(nested(each.inner, [column.scope for column in columns], first))
+        for column in columns:
+            for reduction in each.reductions:
+                self._keep(reduction, next(totals), True, column.scope)
 
     def _pass(self, each: Pass, scope: _Scope) -> None:
         """A pass whose lanes run along its last range."""
@@ -745,7 +769,7 @@ def chunks(nest: Nest, plan: Schedule) -> int:
     """How many points a kernel's begin and end count."""
     total = 1
     for o in nest.outer:
-        total *= -(-size_of(o) // plan.lanes) if o is plan.outer_lane else size_of(o)
+        total *= -(-size_of(o) // (plan.lanes * plan.copies)) if o is plan.outer_lane else size_of(o)
     return total
 
 
