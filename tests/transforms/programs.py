@@ -35,7 +35,11 @@ def same(found: Any, expected: Any) -> None:
     """Check that dtypes, shapes and bits are equal, where any NaN equals any other."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    nan = np.isnan(expected.astype(np.float64)) if dtypes.is_float(expected.dtype) else np.zeros(expected.shape, bool)
+    nan = (
+        np.isnan(expected.astype(np.float64))
+        if dtypes.is_float(expected.dtype)
+        else np.zeros(expected.shape, bool)
+    )
     if dtypes.is_float(expected.dtype):
         np.testing.assert_array_equal(np.isnan(found.astype(np.float64)), nan)
     assert found[~nan].tobytes() == expected[~nan].tobytes()
@@ -47,7 +51,9 @@ def normal(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.asarray(generator.normal(size=shape)) for shape in shapes]
 
 
-def directional(function: Function, points: Sequence[np.ndarray], directions: Sequence[np.ndarray], step: float = 1e-4) -> np.ndarray:
+def directional(
+    function: Function, points: Sequence[np.ndarray], directions: Sequence[np.ndarray], step: float = 1e-4
+) -> np.ndarray:
     """The derivative along a direction by differences of fourth order."""
 
     def at(offset: float) -> np.ndarray:

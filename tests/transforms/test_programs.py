@@ -15,7 +15,9 @@ from tinyfn.trace.array import as_array
 from tinyfn.trace.show import run_source
 from tinyfn.trace.simplify import simplify
 
-many = settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+many = settings(
+    max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def arrays(values: list[np.ndarray], dtype: str = "float64") -> list[Any]:
@@ -68,7 +70,9 @@ def test_vjp_is_the_transpose_of_jvp(program: Program) -> None:
     again, pullback = tinyfn.vjp(program, *points)
     same(value, again)
     (cotangent,) = normal(program.seed + 7, value.shape)
-    backward = sum(float(np.sum(np.asarray(g) * t)) for g, t in zip(pullback(cotangent), directions, strict=True))
+    backward = sum(
+        float(np.sum(np.asarray(g) * t)) for g, t in zip(pullback(cotangent), directions, strict=True)
+    )
     close(np.sum(cotangent * np.asarray(tangent)), backward, 1e-10)
 
 
@@ -164,7 +168,9 @@ TRANSFORMED: dict[str, Callable[[Program], Callable[..., Any]]] = {
     "jacrev": tinyfn.jacrev,
     "hessian": lambda f: tinyfn.hessian(f.scalar),
     "grad of remat of jit": lambda f: tinyfn.grad(tinyfn.remat(tinyfn.jit(f.scalar))),
-    "vmap of grad of jit": lambda f: tinyfn.vmap(tinyfn.grad(tinyfn.jit(f.scalar)), in_axes=None, axis_size=2),
+    "vmap of grad of jit": lambda f: tinyfn.vmap(
+        tinyfn.grad(tinyfn.jit(f.scalar)), in_axes=None, axis_size=2
+    ),
 }
 
 

@@ -101,7 +101,11 @@ class Plan:
             if node.op is CONST:
                 continue
             assert node.op is not INPUT, f"{node} is not an input of this graph"
-            release = [slot[s] for s in dict.fromkeys(node.src) if last[s] == i and s not in kept and s.op is not CONST]
+            release = [
+                slot[s]
+                for s in dict.fromkeys(node.src)
+                if last[s] == i and s not in kept and s.op is not CONST
+            ]
             self.steps.append((step(node), [slot[s] for s in node.src], slot[node], release))
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ those arrays. A graph is immutable. Transforms take a graph and give a graph; `r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from . import dtype as dtypes
 from . import sint
@@ -15,7 +15,10 @@ from .execute import Plan
 from .prim import Aval, Primitive
 from .uop import CONST, INPUT, OUTPUT, UOp, input_node, output, substitute, toposort
 
-MOST_DERIVED = 128  # how much a graph keeps of what transforms made of it: one entry for each batch size, for example
+T = TypeVar("T")
+MOST_DERIVED = (
+    128  # how much a graph keeps of what transforms made of it: one entry for each batch size, for example
+)
 
 
 class Graph:
@@ -56,17 +59,29 @@ class Graph:
     def _sizes(self, values: Sequence[Any]) -> dict[UOp, int]:
         """The size of each symbolic dimension, read off the values' shapes."""
         sizes: dict[UOp, int] = {}
-        pairs = [pair for node, v in zip(self.inputs, values, strict=True) for pair in zip(node.shape, v.shape, strict=True)]
+        pairs = [
+            pair
+            for node, v in zip(self.inputs, values, strict=True)
+            for pair in zip(node.shape, v.shape, strict=True)
+        ]
         for dimension, size in pairs:
             if not isinstance(dimension, int) and dimension.op is sint.VARIABLE:
                 low, high = sint.bounds(dimension)
                 if not low <= size <= high or sizes.setdefault(dimension, size) != size:
-                    wanted = f"is {sizes[dimension]} elsewhere" if dimension in sizes else f"must be in [{low}, {high}]"
-                    raise ValueError(f"{self.name}: dimension {dimension!r} is {size} in one argument, but it {wanted}")
+                    wanted = (
+                        f"is {sizes[dimension]} elsewhere"
+                        if dimension in sizes
+                        else f"must be in [{low}, {high}]"
+                    )
+                    raise ValueError(
+                        f"{self.name}: dimension {dimension!r} is {size} in one argument, but it {wanted}"
+                    )
         for dimension, size in pairs:
             expected = dimension if isinstance(dimension, int) else sint.evaluate(dimension, sizes)
             if expected != size:
-                raise ValueError(f"{self.name}: an argument has size {size} where the graph has {dimension!r} = {expected}")
+                raise ValueError(
+                    f"{self.name}: an argument has size {size} where the graph has {dimension!r} = {expected}"
+                )
         return sizes
 
     def bind(self, sizes: Mapping[UOp, int]) -> Graph:
@@ -92,13 +107,13 @@ class Graph:
                 new[node] = output(new[node.src[0]], node.arg) if node.op is OUTPUT else node
         return Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
 
-    def derive(self, key: Any, make: Callable[[], Any]) -> Any:
+    def derive(self, key: Any, make: Callable[[], T]) -> T:
         """What `make` makes of this graph, made once and kept under the key; the least recently used is dropped first."""
-        found = self._derived.pop(key, None)
+        found: T | None = self._derived.pop(key, None)
         if found is None:
             found = make()
             if len(self._derived) >= MOST_DERIVED:
-                self._derived.pop(list(self._derived)[0], None)
+                self._derived.pop(next(iter(self._derived)), None)
         self._derived[key] = found
         return found
 
@@ -125,12 +140,16 @@ class Graph:
         for node in self.nodes():
             if node.op is INPUT:
                 if node not in known:
-                    raise TypeError(f"{node!r} named {node.arg!r} is used but is not one of the graph's inputs")
+                    raise TypeError(
+                        f"{node!r} named {node.arg!r} is used but is not one of the graph's inputs"
+                    )
             elif isinstance(node.op, Primitive):
                 found = (node.dtype, node.shape)
                 expected = node.op._infer(node.src, node.arg)
                 if tuple(expected) != found:
-                    raise TypeError(f"{node!r} has dtype and shape {found}, but its op's rule gives {expected}")
+                    raise TypeError(
+                        f"{node!r} has dtype and shape {found}, but its op's rule gives {expected}"
+                    )
             elif node.op is OUTPUT:
                 source = node.src[0]
                 if (source.dtype[node.arg], source.shape[node.arg]) != (node.dtype, node.shape):

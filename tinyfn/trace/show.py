@@ -37,7 +37,9 @@ def namespace() -> dict[str, Any]:
         return trace_function(function, "make_graph", avals, lambda tracers: (tuple(tracers), {})).graph
 
     def const(text: str, dtype: str) -> Any:
-        parsed = np.asarray(complex(text) if dtype.startswith("complex") else float(text) if "float" in dtype else int(text))
+        parsed = np.asarray(
+            complex(text) if dtype.startswith("complex") else float(text) if "float" in dtype else int(text)
+        )
         return lift_scalar(parsed.astype(dtypes.canonical(dtype)).reshape(()), dtypes.canonical(dtype))
 
     named = {_name(primitive.name): primitive for primitive in REGISTRY.values()}

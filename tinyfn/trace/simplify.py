@@ -74,7 +74,11 @@ def _merge_broadcasts(node: UOp, inner: UOp, x: UOp) -> UOp:
 
 def _unit_transpose(node: UOp, x: UOp) -> UOp | None:
     """A transpose that moves only axes of size 1 is a reshape, which moves nothing."""
-    order = [axis for axis in node.params["permutation"] if not (isinstance(x.shape[axis], int) and x.shape[axis] == 1)]
+    order = [
+        axis
+        for axis in node.params["permutation"]
+        if not (isinstance(x.shape[axis], int) and x.shape[axis] == 1)
+    ]
     return p.reshape.node(x, shape=node.shape) if order == sorted(order) else None
 
 
@@ -85,7 +89,11 @@ def _cast_of_cast(node: UOp, inner: UOp, x: UOp) -> UOp | None:
         (dtypes.float16, dtypes.float32), (dtypes.bfloat16, dtypes.float32), (dtypes.float16, dtypes.float64),
         (dtypes.bfloat16, dtypes.float64), (dtypes.float32, dtypes.float64),
     }  # fmt: skip
-    return p.convert.node(x, dtype=node.dtype) if (narrow, wide) in exact and dtypes.is_float(node.dtype) else None
+    return (
+        p.convert.node(x, dtype=node.dtype)
+        if (narrow, wide) in exact and dtypes.is_float(node.dtype)
+        else None
+    )
 
 
 def _fold(node: UOp) -> UOp | None:
@@ -144,27 +152,51 @@ def _build() -> RuleSet:
     for chosen in _spread_constant("c"):
         rule("where of a constant", Pattern(p.where, (chosen, x, y)), lambda c, x, y: x if c.value else y)
     rule("where of equals", Pattern(p.where, (y, x, x)), lambda x, y: x)
-    rule("cast to itself", Pattern(p.convert, (x,), name="node"), lambda node, x: x if node.dtype is x.dtype else None)
-    rule("cast of cast", Pattern(p.convert, (Pattern(p.convert, (x,), name="inner"),), name="node"), _cast_of_cast)
+    rule(
+        "cast to itself",
+        Pattern(p.convert, (x,), name="node"),
+        lambda node, x: x if node.dtype is x.dtype else None,
+    )
+    rule(
+        "cast of cast",
+        Pattern(p.convert, (Pattern(p.convert, (x,), name="inner"),), name="node"),
+        _cast_of_cast,
+    )
     for movement in (p.reshape, p.broadcast):
         rule(f"{movement.name} to the same shape", Pattern(movement, (x,), name="node"), _is_identity)
     rule("reshape of reshape", Pattern(p.reshape, (Pattern(p.reshape, (x,)),), name="node"),
          lambda node, x: p.reshape.node(x, shape=node.shape))  # fmt: skip
-    rule("transpose of transpose", Pattern(p.transpose, (Pattern(p.transpose, (x,), name="inner"),), name="node"), _merge_transposes)
+    rule(
+        "transpose of transpose",
+        Pattern(p.transpose, (Pattern(p.transpose, (x,), name="inner"),), name="node"),
+        _merge_transposes,
+    )
     rule("transpose that moves nothing", Pattern(p.transpose, (x,), name="node"),
          lambda node, x: x if node.params["permutation"] == tuple(range(x.ndim)) else None)  # fmt: skip
     rule("transpose of axes of size 1", Pattern(p.transpose, (x,), name="node"), _unit_transpose)
-    rule("broadcast of broadcast", Pattern(p.broadcast, (Pattern(p.broadcast, (x,), name="inner"),), name="node"), _merge_broadcasts)
+    rule(
+        "broadcast of broadcast",
+        Pattern(p.broadcast, (Pattern(p.broadcast, (x,), name="inner"),), name="node"),
+        _merge_broadcasts,
+    )
     rule("slice of everything", Pattern(p.slice_, (x,), name="node"), _is_whole)
     rule("pad by nothing", Pattern(p.pad, (x, y), name="node"), lambda node, x, y: _is_unpadded(node, x))
     rule("concatenate of one", Pattern(p.concatenate, (x,)), lambda x: x)
     rule("flip of flip", Pattern(p.flip, (Pattern(p.flip, (x,), name="inner"),), name="node"),
          lambda node, inner, x: x if node.arg == inner.arg else None)  # fmt: skip
     for op in (p.reduce_sum, p.reduce_max, p.reduce_min, p.reduce_prod, p.reduce_and, p.reduce_or):
-        rule("reduce over nothing", Pattern(op, (x,), name="node"), lambda node, x: x if not node.params["axes"] else None)
+        rule(
+            "reduce over nothing",
+            Pattern(op, (x,), name="node"),
+            lambda node, x: x if not node.params["axes"] else None,
+        )
     elementwise = _elementwise()
     rule("fold constants", Pattern(elementwise, repeated(constant()), name="node"), _fold)
-    rule("compute before broadcast", Pattern(elementwise, repeated(Pattern(p.broadcast)), name="node"), _compute_before_broadcast)
+    rule(
+        "compute before broadcast",
+        Pattern(elementwise, repeated(Pattern(p.broadcast)), name="node"),
+        _compute_before_broadcast,
+    )
     return RuleSet(rules)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -57,8 +58,8 @@ def tracing_rules(rules: Mapping[Any, Any]) -> Iterator[None]:
 class Tracer(Array):
     """An array of a function that is being traced."""
 
-    __slots__ = ("trace", "uop")
-    trace: Trace
+    __slots__ = ("context", "uop")
+    context: Trace  # not `trace`, which is a method of arrays
     uop: UOp
 
     @property
@@ -78,19 +79,19 @@ class Tracer(Array):
 
     def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
         """The value, computed now, if the values of the inputs it depends on are known."""
-        if self.trace.closed:
+        if self.context.closed:
             raise self.leaked()
         unknown: list[UOp] = []
-        value = self.trace.value_of(self.uop, unknown)
+        value = self.context.value_of(self.uop, unknown)
         if value is None:
-            raise error(self.trace.explain(self, attempt, error, unknown))
+            raise error(self.context.explain(self, attempt, error, unknown))
         return value
 
     def leaked(self) -> errors.UnexpectedTracerError:
         """The error of using it after its function has ended."""
         return errors.UnexpectedTracerError(
-            f"at {errors.user_line()}: a traced {dtypes.describe(self.dtype, self.shape)} of {self.trace.function_name} "
-            f"(under {self.trace.transform}) is used after that function had ended. It was kept in a global, an "
+            f"at {errors.user_line()}: a traced {dtypes.describe(self.dtype, self.shape)} of {self.context.function_name} "
+            f"(under {self.context.transform}) is used after that function had ended. It was kept in a global, an "
             "attribute or a list; return it from the function instead"
         )
 
@@ -100,7 +101,7 @@ class Tracer(Array):
 
     def __repr__(self) -> str:
         described = dtypes.describe(self.dtype, self.shape)
-        return f"Tracer({described} in {self.trace.transform} of {self.trace.function_name})"
+        return f"Tracer({described} in {self.context.transform} of {self.context.function_name})"
 
     __str__ = __repr__
 
@@ -116,7 +117,7 @@ def identity(x: Array) -> Any:
 def tracer(trace: Trace, uop: UOp, weak_type: bool = False) -> Tracer:
     """A tracer for a node of the trace."""
     new = _new(Tracer)
-    new.trace = trace
+    new.context = trace
     new.uop = uop
     new.weak_type = weak_type
     new._value = None
@@ -142,7 +143,17 @@ _ALTERNATIVES = {
 class Trace:
     """One run of a function on tracers: its inputs, the arrays it closed over, and the values computed so far."""
 
-    __slots__ = ("_memo", "captured", "closed", "function_name", "inputs", "known", "namer", "parent", "transform")
+    __slots__ = (
+        "_memo",
+        "captured",
+        "closed",
+        "function_name",
+        "inputs",
+        "known",
+        "namer",
+        "parent",
+        "transform",
+    )
 
     def __init__(self, transform: str, function_name: str):
         self.transform = transform
@@ -150,12 +161,18 @@ class Trace:
         self.parent = _state.trace
         self.inputs: list[UOp] = []
         self.known: dict[UOp, Array] = {}
-        self.captured: dict[Any, tuple[UOp, Array | None]] = {}  # None: a stand-in for a tracer of a closed trace
+        self.captured: dict[
+            Any, tuple[UOp, Array | None]
+        ] = {}  # None: a stand-in for a tracer of a closed trace
         self.closed = False
-        self.namer: Callable[[int], str] | None = None  # the name of the i-th argument, worked out only when it is needed
+        self.namer: Callable[[int], str] | None = (
+            None  # the name of the i-th argument, worked out only when it is needed
+        )
         self._memo: dict[UOp, Any] = {}
 
-    def new_input(self, dtype: dtypes.DType, shape: tuple[Any, ...], weak: bool, known: Array | None) -> Tracer:
+    def new_input(
+        self, dtype: dtypes.DType, shape: tuple[Any, ...], weak: bool, known: Array | None
+    ) -> Tracer:
         """A tracer for one more argument, with its value if that is known."""
         node = input_node(dtype, shape)
         self.inputs.append(node)
@@ -165,12 +182,12 @@ class Trace:
 
     def lift(self, x: Array) -> UOp:
         """The node of this trace for an array or a tracer, which is captured if it belongs to the outside."""
-        if isinstance(x, Tracer) and x.trace is self:
+        if isinstance(x, Tracer) and x.context is self:
             return x.uop
         key = identity(x)
         found = self.captured.get(key)
         if found is None:
-            if isinstance(x, Tracer) and x.trace.closed and not self._is_captured_outside(key):
+            if isinstance(x, Tracer) and x.context.closed and not self._is_captured_outside(key):
                 raise x.leaked()
             found = self.captured[key] = (input_node(x.dtype, x.shape, None), x)
             self.known[found[0]] = x
@@ -198,7 +215,7 @@ class Trace:
                     array = self.known.get(source)
                     value: Any = None
                     if isinstance(array, Tracer):
-                        value = array.trace.value_of(array.uop, unknown)
+                        value = array.context.value_of(array.uop, unknown)
                     elif array is not None:
                         value = array.value
                     elif source not in unknown:
@@ -228,7 +245,9 @@ class Trace:
         owner: Trace = self
         while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
             owner = owner.parent
-        names = [f"`{owner.namer(owner.inputs.index(n))}`" for n in unknown if owner.namer and n in owner.inputs]
+        names = [
+            f"`{owner.namer(owner.inputs.index(n))}`" for n in unknown if owner.namer and n in owner.inputs
+        ]
         blamed = f"it depends on argument {', '.join(names)}" if names else "it depends on traced values"
         reason = _REASONS.get(owner.transform, "its value is not known while the function is traced")
         alternative = _ALTERNATIVES.get(owner.transform, "compute it outside and pass it in")
@@ -252,8 +271,9 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
             weak = False
     if trace is not None:
         node = primitive.node(*[trace.lift(a) for a in args], **params)
-        if type(node.dtype) is tuple:
-            return [tracer(trace, output(node, i)) for i in range(len(node.dtype))]
+        dtype: Any = node.dtype
+        if type(dtype) is tuple:
+            return [tracer(trace, output(node, i)) for i in range(len(dtype))]
         return tracer(trace, node, weak and node.dtype in dtypes.WEAK_DTYPES)
     values = [a.value for a in args]
     primitive.out(*values, **params)
@@ -291,7 +311,9 @@ class Traced:
 
     __slots__ = ("graph", "memo", "out_tree", "trace", "weak")
 
-    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], trace: Trace, memo: dict[UOp, Any]):
+    def __init__(
+        self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], trace: Trace, memo: dict[UOp, Any]
+    ):
         self.graph = graph
         self.out_tree = out_tree
         self.weak = weak
@@ -332,7 +354,7 @@ def trace_function(
         leaves, out_tree = pytree.flatten(result)
         outputs, weak = [], []
         for i, leaf in enumerate(leaves):
-            array = result_array(leaf, lambda i=i: _result_path(result, i), function)
+            array = result_array(leaf, partial(_result_path, result, i), function)
             outputs.append(trace.lift(array))
             weak.append(array.weak_type)
     finally:
@@ -366,7 +388,12 @@ def _result_path(result: Any, index: int) -> str:
     return f" at result{path}" if path else ""
 
 
-def apply(graph: Graph, arguments: Sequence[Array], memo: dict[UOp, Any] | None = None, weak: Sequence[bool] | None = None) -> list[Array]:
+def apply(
+    graph: Graph,
+    arguments: Sequence[Array],
+    memo: dict[UOp, Any] | None = None,
+    weak: Sequence[bool] | None = None,
+) -> list[Array]:
     """The graph's outputs for these arguments (its captured arrays are added): inlined into the active trace, or run.
 
     `memo` has values of nodes that are known already."""
@@ -383,4 +410,6 @@ def apply(graph: Graph, arguments: Sequence[Array], memo: dict[UOp, Any] | None 
     values: dict[UOp, Any] = dict(memo) if memo else {}
     for node, array in zip(graph.inputs, everything, strict=True):
         values[node] = array.value
-    return [own(value, flag) for value, flag in zip(execute.run_once(graph.outputs, values), flags, strict=True)]
+    return [
+        own(value, flag) for value, flag in zip(execute.run_once(graph.outputs, values), flags, strict=True)
+    ]

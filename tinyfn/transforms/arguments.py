@@ -30,7 +30,12 @@ def positional_name(function: Callable[..., Any], index: int) -> str:
     return f"argument {index}"
 
 
-def argument_names(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None = None) -> list[str]:
+def argument_names(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    indices: Sequence[int] | None = None,
+) -> list[str]:
     """A name such as `params['w']` for each leaf of the arguments; `indices` are the args' positions in the call."""
     names = []
     for position, arg in enumerate(args):
@@ -46,10 +51,20 @@ class Arguments:
 
     __slots__ = ("arrays", "names", "tree")
 
-    def __init__(self, transform: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None = None):
+    def __init__(
+        self,
+        transform: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        indices: Sequence[int] | None = None,
+    ):
         leaves, self.tree = pytree.flatten((tuple(args), kwargs))
-        self.names = lambda: argument_names(function, args, kwargs, indices)
-        self.arrays = [leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i) for i, leaf in enumerate(leaves)]
+        self.names: Callable[[], list[str]] = lambda: argument_names(function, args, kwargs, indices)
+        self.arrays = [
+            leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i)
+            for i, leaf in enumerate(leaves)
+        ]
 
     def _array(self, transform: str, function: Callable[..., Any], leaf: Any, index: int) -> Array:
         try:
@@ -77,17 +92,23 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def normalize_positions(what: str, function: Callable[..., Any], positions: Sequence[int], count: int) -> tuple[int, ...]:
+def normalize_positions(
+    what: str, function: Callable[..., Any], positions: Sequence[int], count: int
+) -> tuple[int, ...]:
     """Positions of arguments with negative ones counted from the end; raises ValueError if one is out of range."""
     result = []
     for position in positions:
         if not isinstance(position, int) or isinstance(position, bool):
             raise TypeError(f"{what} of {describe_function(function)} must be integers, not {position!r}")
         if not -count <= position < count:
-            raise ValueError(f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional arguments")
+            raise ValueError(
+                f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional arguments"
+            )
         result.append(position % count)
     if len(set(result)) != len(result):
-        raise ValueError(f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}")
+        raise ValueError(
+            f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}"
+        )
     return tuple(result)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -76,7 +76,10 @@ class Rules:
         """The rules over a leading batch axis of everything that they take and give."""
         last = self._batched
         if last is None or last[0] != size:
-            self._batched = last = size, Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]))
+            self._batched = last = (
+                size,
+                Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs])),
+            )
         return last[1]
 
 
@@ -89,16 +92,27 @@ class CustomJvp(Structured):
     params = ("graph", "rules", "count", "label")
     name = "custom_jvp"
 
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return check_arguments(label, graph, args)
 
     def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return graph.run(args)
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def jvp_results(
+        self,
+        args: Sequence[UOp],
+        tangents: Sequence[UOp | None],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         _forbid(f"custom_jvp function {label}", [t is not None for t in tangents], count)
         dense = [
-            zeros_like(a) if t is None else t for a, t in zip(args[:count], tangents[:count], strict=True) if dtypes.is_inexact(a.dtype)
+            zeros_like(a) if t is None else t
+            for a, t in zip(args[:count], tangents[:count], strict=True)
+            if dtypes.is_inexact(a.dtype)
         ]
         (rule,) = rules.graphs
         found = iter(rule.inline([*args[:count], *dense, *args[count:]]))
@@ -112,17 +126,37 @@ class CustomJvp(Structured):
         order = [*inputs[:count], *inputs[count + inexact :], *inputs[count : count + inexact]]
         return rule.derive("tangents last", lambda: Graph(order, rule.outputs, name=rule.name))
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_forward(
+        self,
+        args: Sequence[UOp],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         _forbid(f"custom_jvp function {label}", needs, count)
         return self.apply(*args, graph=graph, rules=rules, count=count, label=label), None
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_backward(
+        self,
+        args: Sequence[UOp],
+        kept: Any,
+        cts: Sequence[UOp | None],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         (rule,) = rules.graphs
         linear = self._tangents(rule, count, args)
         tangents = linear.inputs[len(args) :]
         seeds = [input_node(t.dtype, t.shape) for t in tangents]
         # The rule at these arguments, linear in fresh tangents, which is then transposed.
-        outputs, pullback = pull_back(_plain(linear.inline([*args, *seeds]), seeds), seeds)
+        _, pullback = pull_back(_plain(linear.inline([*args, *seeds]), seeds), seeds)
         inexact = [ct for ct, out in zip(cts, graph.outputs, strict=True) if dtypes.is_inexact(out.dtype)]
         # The result does not depend on the values of the seeds; an op in the rule that holds a graph may still take them.
         zeros = {seed: zeros_like(seed) for seed in seeds}
@@ -132,7 +166,17 @@ class CustomJvp(Structured):
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def batch_results(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         args = instantiate_batch(size, args, batched)
         derived = _batch_everything(graph, size)
         results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
@@ -157,7 +201,7 @@ class CustomVjp(Structured):
     params = ("graph", "rules", "count", "label")
     name = "custom_vjp"
 
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return check_arguments(label, graph, args)
 
     def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
@@ -165,21 +209,51 @@ class CustomVjp(Structured):
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> Any:
         raise TypeError(
-            f"forward mode (jvp, jacfwd, hessian, linearize) of the custom_vjp function {params['label']}: it defines reverse mode "
-            "only; define it with custom_jvp, from which reverse mode follows"
+            f"forward mode (jvp, jacfwd, hessian, linearize) of the custom_vjp function {params['label']}: it defines "
+            "reverse mode only; define it with custom_jvp, from which reverse mode follows"
         )
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_forward(
+        self,
+        args: Sequence[UOp],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         _forbid(f"custom_vjp function {label}", needs, count)
         results = rules.graphs[0].inline(args)
         return results[: len(graph.outputs)], results[len(graph.outputs) :]
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def vjp_backward(
+        self,
+        args: Sequence[UOp],
+        kept: Any,
+        cts: Sequence[UOp | None],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         found = iter(rules.graphs[1].inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, rules: Rules, count: int, label: str) -> Any:  # type: ignore[override]
+    def batch_results(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
         args = instantiate_batch(size, args, batched)
         derived = _batch_everything(graph, size)
         results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
@@ -190,7 +264,12 @@ class CustomVjp(Structured):
         value, derivative = x * prims.sin(x), prims.sin(x) + x * prims.cos(x)
         forward = Graph([x], [value, derivative])
         backward = Graph([derivative_in := input_node(dtypes.float32, (3,)), ct], [ct * derivative_in])
-        params = {"graph": Graph([x], [value]), "rules": Rules(lambda: (forward, backward)), "count": 1, "label": "x_sin_x"}
+        params = {
+            "graph": Graph([x], [value]),
+            "rules": Rules(lambda: (forward, backward)),
+            "count": 1,
+            "label": "x_sin_x",
+        }
         # It has no forward mode, which the tests of derivatives would ask for.
         yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params, differentiable=False)
 
@@ -204,7 +283,8 @@ def _plain(outputs: Sequence[UOp], seeds: Sequence[UOp]) -> list[UOp]:
     if not any(node.op is custom_jvp_call and node in dependent for node in order):
         return list(outputs)
     found = with_contents(
-        outputs, lambda node: node.params["graph"] if node.op is custom_jvp_call and node in dependent else None
+        outputs,
+        lambda node: node.params["graph"] if node.op is custom_jvp_call and node in dependent else None,
     )
     return _plain(found, seeds)  # which may call others
 
@@ -216,7 +296,10 @@ def _batch_everything(graph: Graph, size: Any) -> Graph:
         return derived
 
     def make() -> Graph:
-        outputs = [out if flag else broadcast_to_batch(out, size) for out, flag in zip(derived.outputs, flags, strict=True)]
+        outputs = [
+            out if flag else broadcast_to_batch(out, size)
+            for out, flag in zip(derived.outputs, flags, strict=True)
+        ]
         return Graph(derived.inputs, outputs, name=derived.name)
 
     return graph.derive(("all outputs batched", size), make)
@@ -230,14 +313,21 @@ class _Custom:
 
     kind = ""
 
-    def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()):
-        update_wrapper(self, function)
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ):
+        update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function
         self.nondiff_argnums = as_tuple(nondiff_argnums)
         self.nondiff_argnames = as_tuple(nondiff_argnames)
         self.__name__ = describe_function(function)
 
-    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def _resolve(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """All arguments by position, with defaults filled in, and the positions that are not differentiated."""
         import inspect  # here, because it takes as long to import as half of this package
 
@@ -245,7 +335,9 @@ class _Custom:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
-            raise TypeError(f"{self.kind} function {self.__name__} can't have keyword-only arguments: {', '.join(bound.kwargs)}")
+            raise TypeError(
+                f"{self.kind} function {self.__name__} can't have keyword-only arguments: {', '.join(bound.kwargs)}"
+            )
         return bound.args, self._nondiff_positions(len(bound.args))
 
     def _nondiff_positions(self, count: int) -> tuple[int, ...]:
@@ -263,7 +355,7 @@ class _Custom:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        return partial(self, instance)
+        return partial(cast("Callable[..., Any]", self), instance)
 
     def _stays_plain(self) -> bool:
         """Whether this is a call from the function's own rules in their first run."""
@@ -272,7 +364,9 @@ class _Custom:
             found.called = True
         return isinstance(found, _FirstRun)
 
-    def _trace_rule(self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None) -> Traced:
+    def _trace_rule(
+        self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None
+    ) -> Traced:
         """The graph of a rule, in which calls of the function itself are treated as `calls` says.
 
         That is a _FirstRun, or what such calls close over; with _Late it is traced after the function that called it."""
@@ -281,18 +375,31 @@ class _Custom:
         def run(*args: Any) -> Any:
             trace = current_trace()
             assert trace is not None
-            own = [c._replace(array=tracer(trace, trace.captured[c.key][0])) if c.array is None else c for c in calls] if late else calls
+            own = (
+                [
+                    c._replace(array=tracer(trace, trace.captured[c.key][0])) if c.array is None else c
+                    for c in calls
+                ]
+                if late
+                else calls
+            )
             with tracing_rules({**({} if late else traced_rules()), self: own}):
                 return rule(*args)
 
         run.__name__ = rule.__name__
-        return trace_function(run, self.kind, arguments, rebuild, None, None if late else known, calls if late else ())
+        return trace_function(
+            run, self.kind, arguments, rebuild, None, None if late else known, calls if late else ()
+        )
 
-    def _close(self, primal: Traced, nondiff: Sequence[Any], trace_rules: Callable[[Any], Sequence[Traced]]) -> tuple[list[Closed], Rules]:
+    def _close(
+        self, primal: Traced, nondiff: Sequence[Any], trace_rules: Callable[[Any], Sequence[Traced]]
+    ) -> tuple[list[Closed], Rules]:
         """What function and rules close over, and the rules, which take that after their other inputs."""
         own = traced_rules().get(self)
         if own is not None:  # a call from the function's own rules
-            closure = _union(own, primal.graph.captured, [x for x in pytree.leaves(list(nondiff)) if isinstance(x, Array)])
+            closure = _union(
+                own, primal.graph.captured, [x for x in pytree.leaves(list(nondiff)) if isinstance(x, Array)]
+            )
             # Without the tracers: these hold their traces, and with them all that was computed there.
             late = _Late([c._replace(array=None) if isinstance(c.array, Tracer) else c for c in closure])
             return closure, Rules(lambda: tuple([_bind(traced, late) for traced in trace_rules(late)]))
@@ -340,13 +447,17 @@ def _constant(array: Any) -> UOp:
     value = array.value
     if not value.ndim:
         return const(value, value.dtype)
-    return prims.extern.node(function=HostFunction("captured", lambda: value, lambda: (value.dtype, value.shape)))
+    return prims.extern.node(
+        function=HostFunction("captured", lambda: value, lambda: (value.dtype, value.shape))
+    )
 
 
 def _results(traced: Traced, nodes: Sequence[UOp]) -> Any:
     trace = current_trace()
     assert trace is not None
-    return pytree.unflatten(traced.out_tree, [tracer(trace, node, weak) for node, weak in zip(nodes, traced.weak, strict=True)])
+    return pytree.unflatten(
+        traced.out_tree, [tracer(trace, node, weak) for node, weak in zip(nodes, traced.weak, strict=True)]
+    )
 
 
 class custom_jvp(_Custom):
@@ -386,10 +497,14 @@ class custom_jvp(_Custom):
         if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rule is None:
-            raise TypeError(f"custom_jvp function {self.__name__} has no rule yet: give it one with {self.__name__}.defjvp; at {user_line()}")
+            raise TypeError(
+                f"custom_jvp function {self.__name__} has no rule yet: give it one with {self.__name__}.defjvp; at {user_line()}"
+            )
         args, positions = self._resolve(args, kwargs)
         nondiff = {i: args[i] for i in positions}
-        given = Arguments("custom_jvp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {})
+        given = Arguments(
+            "custom_jvp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {}
+        )
 
         def call(*diff: Any) -> Any:
             return self.function(*self._merge(nondiff, diff))
@@ -402,7 +517,9 @@ class custom_jvp(_Custom):
             assert self._rule is not None
             pair = self._rule(*nondiff.values(), primals, directions)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"the jvp rule of {self.__name__} must return a pair (value, tangent), not {type(pair).__name__}")
+                raise TypeError(
+                    f"the jvp rule of {self.__name__} must return a pair (value, tangent), not {type(pair).__name__}"
+                )
             return self._checked_tangents(primal, pair[1])
 
         def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -410,7 +527,9 @@ class custom_jvp(_Custom):
 
             count = len(given.arrays)
             found = iter(leaves[count:])
-            directions = [next(found) if dtypes.is_inexact(a.dtype) else float0_zeros(a.shape) for a in given.arrays]
+            directions = [
+                next(found) if dtypes.is_inexact(a.dtype) else float0_zeros(a.shape) for a in given.arrays
+            ]
             return (given.rebuild(leaves[:count])[0], given.rebuild(directions)[0]), {}
 
         rule.__name__ = f"jvp_rule_{self.__name__}"
@@ -421,13 +540,18 @@ class custom_jvp(_Custom):
 
         closure, rules = self._close(primal, list(nondiff.values()), trace_rules)
         nodes = custom_jvp_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure])],
+            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure if c.array is not None])],
             graph=_bind(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
         )  # fmt: skip
         return _results(primal, nodes)
 
     def _checked_tangents(self, primal: Traced, tangent: Any) -> list[Any]:
-        return _matching(f"the jvp rule of {self.__name__} returned a tangent", primal.out_tree, primal.graph.outputs, tangent)
+        return _matching(
+            f"the jvp rule of {self.__name__} returned a tangent",
+            primal.out_tree,
+            primal.graph.outputs,
+            tangent,
+        )
 
 
 class custom_vjp(_Custom):
@@ -448,11 +572,15 @@ class custom_vjp(_Custom):
         if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rules is None:
-            raise TypeError(f"custom_vjp function {self.__name__} has no rules yet: give them with {self.__name__}.defvjp; at {user_line()}")
+            raise TypeError(
+                f"custom_vjp function {self.__name__} has no rules yet: give them with {self.__name__}.defvjp; at {user_line()}"
+            )
         forward, backward = self._rules
         args, positions = self._resolve(args, kwargs)
         nondiff = {i: args[i] for i in positions}
-        given = Arguments("custom_vjp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {})
+        given = Arguments(
+            "custom_vjp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {}
+        )
 
         def call(*diff: Any) -> Any:
             return self.function(*self._merge(nondiff, diff))
@@ -460,8 +588,16 @@ class custom_vjp(_Custom):
         def call_forward(*diff: Any) -> Any:
             pair = forward(*self._merge(nondiff, diff))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"the forward rule of {self.__name__} must return a pair (value, residuals), not {type(pair).__name__}")
-            value = _matching(f"the forward rule of {self.__name__} returned a value", primal.out_tree, primal.graph.outputs, pair[0], every=True)
+                raise TypeError(
+                    f"the forward rule of {self.__name__} must return a pair (value, residuals), not {type(pair).__name__}"
+                )
+            value = _matching(
+                f"the forward rule of {self.__name__} returned a value",
+                primal.out_tree,
+                primal.graph.outputs,
+                pair[0],
+                every=True,
+            )
             leaves, tree[0] = pytree.flatten(pair[1])
             return value, leaves
 
@@ -486,15 +622,21 @@ class custom_vjp(_Custom):
                 from .derivatives import float0_zeros
 
                 found = iter(leaves[len(residuals) :])
-                cts = [next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in primal.graph.outputs]
-                return (pytree.unflatten(tree[0], leaves[: len(residuals)]), pytree.unflatten(primal.out_tree, cts)), {}
+                cts = [
+                    next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape)
+                    for n in primal.graph.outputs
+                ]
+                return (
+                    pytree.unflatten(tree[0], leaves[: len(residuals)]),
+                    pytree.unflatten(primal.out_tree, cts),
+                ), {}
 
             avals = [Aval(node.dtype, node.shape) for node in (*residuals, *inexact)]
             return [traced_forward, self._trace_rule(call_backward, avals, rebuild, calls)]
 
         closure, rules = self._close(primal, list(nondiff.values()), trace_rules)
         nodes = custom_vjp_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure])],
+            *[trace.lift(a) for a in (*given.arrays, *[c.array for c in closure if c.array is not None])],
             graph=_bind(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
         )  # fmt: skip
         return _results(primal, nodes)
@@ -505,7 +647,9 @@ class custom_vjp(_Custom):
         args, _ = given.rebuild(list(given.arrays))
         if not isinstance(cts, tuple) or len(cts) != len(args):
             found = f"{len(cts)} results" if isinstance(cts, tuple) else type(cts).__name__
-            raise TypeError(f"{what} must return a tuple with one cotangent for each of its {len(args)} differentiated arguments, not {found}")
+            raise TypeError(
+                f"{what} must return a tuple with one cotangent for each of its {len(args)} differentiated arguments, not {found}"
+            )
         result = []
         for position, (arg, ct) in enumerate(zip(args, cts, strict=True)):
             leaves, tree = pytree.flatten(arg, is_leaf=lambda x: x is None)
@@ -513,7 +657,10 @@ class custom_vjp(_Custom):
             if ct is None:
                 found_leaves, found_tree = [None] * len(leaves), tree
             if found_tree != tree:
-                raise TypeError(f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the argument has {pytree.structure(arg)}")
+                raise TypeError(
+                    f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the "
+                    f"argument has {pytree.structure(arg)}"
+                )
             for leaf, found in zip(leaves, found_leaves, strict=True):
                 if leaf is None or not dtypes.is_inexact(leaf.dtype):
                     continue
@@ -522,7 +669,10 @@ class custom_vjp(_Custom):
                     continue
                 array = as_array(found)
                 if array.shape != leaf.shape:
-                    raise TypeError(f"{what}: the cotangent of argument {position} is {dtypes.describe(array.dtype, array.shape)}, but the argument is {dtypes.describe(leaf.dtype, leaf.shape)}")
+                    given_as, expected = (dtypes.describe(a.dtype, a.shape) for a in (array, leaf))
+                    raise TypeError(
+                        f"{what}: the cotangent of argument {position} is {given_as}, but the argument is {expected}"
+                    )
                 result.append(array if array.dtype is leaf.dtype else prims.convert(array, dtype=leaf.dtype))
         return result
 
@@ -544,7 +694,10 @@ def _matching(what: str, tree: Any, nodes: Sequence[UOp], value: Any, every: boo
             continue
         array = as_array(leaf)
         if array.shape != node.shape:
-            found, expected = dtypes.describe(array.dtype, array.shape), dtypes.describe(node.dtype, node.shape)
+            found, expected = (
+                dtypes.describe(array.dtype, array.shape),
+                dtypes.describe(node.dtype, node.shape),
+            )
             raise TypeError(f"{what} {found}, but the function's value is {expected}")
         result.append(array if array.dtype is node.dtype else prims.convert(array, dtype=node.dtype))
     return result

@@ -37,7 +37,7 @@ def _with_aux(function: Callable[..., Any], transform: str) -> tuple[Callable[..
         value, aux = result
         leaves, tree = pytree.flatten(aux)
         arrays = []
-        template = []
+        template: list[Any] = []
         for leaf in leaves:
             try:
                 arrays.append(as_array(leaf))
@@ -56,12 +56,17 @@ def _restore_aux(memory: list[Any], arrays: Sequence[Any]) -> Any:
     return pytree.unflatten(tree, [next(found) if entry is None else entry[0] for entry in template])
 
 
-def _check_differentiable(transform: str, function: Callable[..., Any], given: Arguments, allow_int: bool = False) -> None:
+def _check_differentiable(
+    transform: str, function: Callable[..., Any], given: Arguments, allow_int: bool = False
+) -> None:
     for i, array in enumerate(given.arrays):
         if not dtypes.is_float(array.dtype):
             described = dtypes.describe(array.dtype, array.shape)
             if dtypes.kind(array.dtype) == "complex":
-                raise TypeError(f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}; complex derivatives are not supported yet")
+                raise TypeError(
+                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}; "
+                    "complex derivatives are not supported yet"
+                )
             if not allow_int:
                 raise TypeError(
                     f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, which has no "
@@ -82,7 +87,9 @@ def value_and_grad(
     The gradient has the structure, dtypes and shapes of the argument (a tuple of gradients if `argnums` is a sequence).
     With `has_aux` the function returns (value, auxiliary data), and the result is ((value, auxiliary data), gradient).
     Raises TypeError if the value is not a scalar float or an argument is not of floats."""
-    return _gradient(function, argnums, has_aux, allow_int, "value_and_grad", lambda value, gradient: (value, gradient))
+    return _gradient(
+        function, argnums, has_aux, allow_int, "value_and_grad", lambda value, gradient: (value, gradient)
+    )
 
 
 def grad(
@@ -96,11 +103,23 @@ def grad(
 
     As `value_and_grad`, without the value: with `has_aux` the result is (gradient, auxiliary data)."""
     return _gradient(
-        function, argnums, has_aux, allow_int, "grad", lambda value, gradient: (gradient, value[1]) if has_aux else gradient
+        function,
+        argnums,
+        has_aux,
+        allow_int,
+        "grad",
+        lambda value, gradient: (gradient, value[1]) if has_aux else gradient,
     )
 
 
-def _gradient(function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, allow_int: bool, transform: str, give: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _gradient(
+    function: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    allow_int: bool,
+    transform: str,
+    give: Callable[[Any, Any], Any],
+) -> Callable[..., Any]:
     if not callable(function):
         raise TypeError(f"{transform} takes a function, not {type(function).__name__}")
 
@@ -125,12 +144,23 @@ def _gradient(function: Callable[..., Any], argnums: int | Sequence[int], has_au
         outputs, pullback = pull_back(graph.outputs, wrt)
         found = dict(zip(wrt, pullback([full_like(value, 1), *[None] * (len(outputs) - 1)]), strict=True))
         gradients = [found.get(node) for node in graph.arguments]
-        gradients = [zeros_like(n) if g is None and n in found else g for n, g in zip(graph.arguments, gradients, strict=True)]
+        gradients = [
+            zeros_like(n) if g is None and n in found else g
+            for n, g in zip(graph.arguments, gradients, strict=True)
+        ]
         everything = [*outputs, *[g for g in gradients if g is not None]]
-        weak = [*traced.weak, *[a.weak_type for a, g in zip(given.arrays, gradients, strict=True) if g is not None]]
-        arrays = apply(Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.memo, weak)
+        weak = [
+            *traced.weak,
+            *[a.weak_type for a, g in zip(given.arrays, gradients, strict=True) if g is not None],
+        ]
+        arrays = apply(
+            Graph(graph.inputs, everything, graph.captured, graph.name), given.arrays, traced.memo, weak
+        )
         results, computed = arrays[: len(outputs)], iter(arrays[len(outputs) :])
-        leaves = [float0_zeros(n.shape) if g is None else next(computed) for n, g in zip(graph.arguments, gradients, strict=True)]
+        leaves = [
+            float0_zeros(n.shape) if g is None else next(computed)
+            for n, g in zip(graph.arguments, gradients, strict=True)
+        ]
         gradient, _ = given.rebuild(leaves)
         first = (results[0], _restore_aux(memory, results[1:])) if has_aux else results[0]
         return give(first, gradient[0] if isinstance(argnums, int) else gradient)
@@ -155,10 +185,18 @@ def _scalar_output(transform: str, function: Callable[..., Any], traced: Traced,
     value = graph.outputs[0]
     described = dtypes.describe(value.dtype, value.shape)
     if value.shape != ():
-        hint = "return .reshape(())" if value.shape == (1,) else "reduce it, for example with .sum() or .mean(), or use jacrev"
-        raise TypeError(f"{transform} of {name}: the function must return a scalar, but it returned {described}; at {user_line()}: {hint}")
+        hint = (
+            "return .reshape(())"
+            if value.shape == (1,)
+            else "reduce it, for example with .sum() or .mean(), or use jacrev"
+        )
+        raise TypeError(
+            f"{transform} of {name}: the function must return a scalar, but it returned {described}; at {user_line()}: {hint}"
+        )
     if not dtypes.is_float(value.dtype):
-        raise TypeError(f"{transform} of {name}: the function must return a float, but it returned {described}; at {user_line()}")
+        raise TypeError(
+            f"{transform} of {name}: the function must return a float, but it returned {described}; at {user_line()}"
+        )
     return value
 
 
@@ -170,26 +208,38 @@ def jvp(
     `tangents` has the structure, shapes and dtypes of `primals`. Returns (value, tangent), or (value, tangent,
     auxiliary data) with `has_aux`. Raises TypeError if primals and tangents do not match."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError("jvp takes primals and tangents as tuples with one entry for each argument: jvp(f, (x,), (t,))")
+        raise TypeError(
+            "jvp takes primals and tangents as tuples with one entry for each argument: jvp(f, (x,), (t,))"
+        )
     given = Arguments("jvp", function, primals, {})
     directions = _matching_tangents("jvp", function, given, tangents)
     called, memory = _with_aux(function, "jvp") if has_aux else (function, [])
     traced = trace_function(called, "jvp", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
     seeds = {
-        node: input_node(node.dtype, node.shape)
-        for node in graph.arguments
-        if dtypes.is_inexact(node.dtype)
+        node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)
     }
     outputs, out_tangents = push_forward(graph.outputs, seeds)
     count = traced.out_tree.num_leaves if not has_aux else _value_leaves(traced)
-    everything = [*outputs, *[zeros_like(o) if t is None and dtypes.is_inexact(o.dtype) else t for o, t in zip(outputs[:count], out_tangents[:count], strict=True)]]
+    everything = [
+        *outputs,
+        *[
+            zeros_like(o) if t is None and dtypes.is_inexact(o.dtype) else t
+            for o, t in zip(outputs[:count], out_tangents[:count], strict=True)
+        ],
+    ]
     present = [node for node in everything if node is not None]
-    weak = [flag for flag, node in zip([*traced.weak, *traced.weak[:count]], everything, strict=True) if node is not None]
+    weak = [
+        flag
+        for flag, node in zip([*traced.weak, *traced.weak[:count]], everything, strict=True)
+        if node is not None
+    ]
     inputs = [*graph.arguments, *seeds.values(), *graph.inputs[len(graph.arguments) :]]
     chosen = [d for node, d in zip(graph.arguments, directions, strict=True) if node in seeds]
-    arrays = iter(apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.memo, weak))
-    values = [None if node is None else next(arrays) for node in everything]
+    arrays = iter(
+        apply(Graph(inputs, present, graph.captured, graph.name), [*given.arrays, *chosen], traced.memo, weak)
+    )
+    values: list[Any] = [None if node is None else next(arrays) for node in everything]
     values = [float0_zeros(outputs[i - len(outputs)].shape) if v is None else v for i, v in enumerate(values)]
     primal_leaves, tangent_leaves = values[: len(outputs)], values[len(outputs) :]
     if has_aux:
@@ -206,28 +256,35 @@ def _value_leaves(traced: Traced) -> int:
     return len(pytree.leaves(value))
 
 
-def _matching_tangents(transform: str, function: Callable[..., Any], given: Arguments, tangents: Sequence[Any]) -> list[Array]:
+def _matching_tangents(
+    transform: str, function: Callable[..., Any], given: Arguments, tangents: Sequence[Any]
+) -> list[Array]:
     leaves, tree = pytree.flatten((tuple(tangents), {}))
     name = describe_function(function)
     if tree != given.tree:
-        raise TypeError(f"{transform} of {name}: the tangents have the structure {tree}, but the primals have {given.tree}; at {user_line()}")
+        raise TypeError(
+            f"{transform} of {name}: the tangents have the structure {tree}, but the primals have {given.tree}; at {user_line()}"
+        )
     result: list[Array] = []
     for i, (primal, leaf) in enumerate(zip(given.arrays, leaves, strict=True)):
         if not dtypes.is_inexact(primal.dtype):
             if getattr(leaf, "dtype", None) != dtypes.float0 and dtypes.is_inexact(as_array(leaf).dtype):
                 described = dtypes.describe(primal.dtype, primal.shape)
                 raise TypeError(
-                    f"{transform} of {name}: `{given.name(i)}` is {described}, which has no derivative, but it is given a tangent; "
-                    f"at {user_line()}: pass a float (for example x.astype('float32')), or an integer as its tangent"
+                    f"{transform} of {name}: `{given.name(i)}` is {described}, which has no derivative, but it is given a "
+                    f"tangent; at {user_line()}: pass a float (for example x.astype('float32')), or an integer as its tangent"
                 )
             result.append(primal)
             continue
         tangent = as_array(leaf)
         if tangent.weak_type and tangent.shape == ():
-            tangent = tangent.astype(primal.dtype)  # type: ignore[attr-defined]
+            tangent = tangent.astype(primal.dtype)
         if tangent.shape != primal.shape or tangent.dtype is not primal.dtype:
             expected, found = (dtypes.describe(a.dtype, a.shape) for a in (primal, tangent))
-            raise TypeError(f"{transform} of {name}: the tangent of `{given.name(i)}` must be {expected} as the primal is, not {found}; at {user_line()}")
+            raise TypeError(
+                f"{transform} of {name}: the tangent of `{given.name(i)}` must be {expected} as the primal is, not {found}; "
+                f"at {user_line()}"
+            )
         result.append(tangent)
     return result
 
@@ -235,14 +292,27 @@ def _matching_tangents(transform: str, function: Callable[..., Any], given: Argu
 class _Linear:
     """A linear function that was split from a graph: call it with what it is linear in."""
 
-    def __init__(self, graph: Graph, weak: Sequence[bool], arguments: Callable[..., list[Array]], result: Callable[[list[Array]], Any]):
+    def __init__(
+        self,
+        graph: Graph,
+        weak: Sequence[bool],
+        arguments: Callable[..., list[Array]],
+        result: Callable[[list[Array]], Any],
+    ):
         self._graph, self._weak, self._arguments, self._result = graph, weak, arguments, result
 
     def __call__(self, *args: Any) -> Any:
         return self._result(apply(self._graph, self._arguments(*args), weak=self._weak))
 
 
-def _split(traced: Traced, primal_outputs: Sequence[UOp], linear_outputs: Sequence[UOp], unknown: Sequence[UOp], arrays: Sequence[Array], name: str) -> tuple[list[Array], Graph]:
+def _split(
+    traced: Traced,
+    primal_outputs: Sequence[UOp],
+    linear_outputs: Sequence[UOp],
+    unknown: Sequence[UOp],
+    arrays: Sequence[Array],
+    name: str,
+) -> tuple[list[Array], Graph]:
     """The primal outputs' values, and the graph from `unknown` to the linear outputs that has captured the residuals."""
     graph = traced.graph
     residuals = split(linear_outputs, unknown)
@@ -264,14 +334,25 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     called, memory = _with_aux(function, "linearize") if has_aux else (function, [])
     traced = trace_function(called, "linearize", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
-    seeds = {node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)}
+    seeds = {
+        node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)
+    }
     pushed, out_tangents = push_forward(graph.outputs, seeds)
     # Those computed together with tangents (by an op that holds a graph) are taken as they were, free of them.
     with_tangents = depends_on(toposort(pushed), seeds.values())
-    outputs = [before if after in with_tangents else after for before, after in zip(graph.outputs, pushed, strict=True)]
+    outputs = [
+        before if after in with_tangents else after
+        for before, after in zip(graph.outputs, pushed, strict=True)
+    ]
     count = _value_leaves(traced) if has_aux else len(outputs)
-    dense = [zeros_like(o) if t is None else t for o, t in zip(outputs[:count], out_tangents[:count], strict=True) if dtypes.is_inexact(o.dtype)]
-    values, linear = _split(traced, outputs, dense, list(seeds.values()), given.arrays, f"linear_{graph.name}")
+    dense = [
+        zeros_like(o) if t is None else t
+        for o, t in zip(outputs[:count], out_tangents[:count], strict=True)
+        if dtypes.is_inexact(o.dtype)
+    ]
+    values, linear = _split(
+        traced, outputs, dense, list(seeds.values()), given.arrays, f"linear_{graph.name}"
+    )
 
     def arguments(*tangents: Any) -> list[Array]:
         matched = _matching_tangents("the linear function of linearize", function, given, tangents)
@@ -279,13 +360,19 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     def result(arrays: list[Array]) -> Any:
         found = iter(arrays)
-        leaves = [next(found) if dtypes.is_inexact(o.dtype) else float0_zeros(o.shape) for o in outputs[:count]]
+        leaves = [
+            next(found) if dtypes.is_inexact(o.dtype) else float0_zeros(o.shape) for o in outputs[:count]
+        ]
         if has_aux:
             return pytree.unflatten(traced.out_tree, leaves + [0] * (len(outputs) - count))[0]
         return pytree.unflatten(traced.out_tree, leaves)
 
     value = pytree.unflatten(traced.out_tree, values)
-    weak = [flag for flag, o in zip(traced.weak[:count], outputs[:count], strict=True) if dtypes.is_inexact(o.dtype)]
+    weak = [
+        flag
+        for flag, o in zip(traced.weak[:count], outputs[:count], strict=True)
+        if dtypes.is_inexact(o.dtype)
+    ]
     if has_aux:
         return value[0], _Linear(linear, weak, arguments, result), _restore_aux(memory, value[1])
     return value, _Linear(linear, weak, arguments, result)
@@ -307,9 +394,13 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     seeds = [input_node(o.dtype, o.shape) if dtypes.is_inexact(o.dtype) else None for o in outputs[:count]]
     in_cts = pullback([*seeds, *[None] * (len(outputs) - count)])
     dense = [zeros_like(node) if ct is None else ct for node, ct in zip(wrt, in_cts, strict=True)]
-    values, linear = _split(traced, outputs, dense, [s for s in seeds if s is not None], given.arrays, f"vjp_{graph.name}")
+    values, linear = _split(
+        traced, outputs, dense, [s for s in seeds if s is not None], given.arrays, f"vjp_{graph.name}"
+    )
     value = pytree.unflatten(traced.out_tree, values)
-    value, aux = value if has_aux else (value, None)
+    aux: Any = None
+    if has_aux:
+        value, aux = value
     value_tree = pytree.structure(value)
 
     def arguments(cotangent: Any) -> list[Array]:
@@ -317,7 +408,9 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
     def result(arrays: list[Array]) -> Any:
         found = iter(arrays)
-        leaves = [next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in graph.arguments]
+        leaves = [
+            next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in graph.arguments
+        ]
         return given.rebuild(leaves)[0]
 
     weak = [a.weak_type for a in given.arrays if dtypes.is_inexact(a.dtype)]
@@ -325,21 +418,31 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     return (value, pulled, _restore_aux(memory, aux)) if has_aux else (value, pulled)
 
 
-def _matching_cotangents(function: Callable[..., Any], tree: Any, outputs: Sequence[UOp], cotangent: Any) -> list[Array]:
+def _matching_cotangents(
+    function: Callable[..., Any], tree: Any, outputs: Sequence[UOp], cotangent: Any
+) -> list[Array]:
     found, found_tree = pytree.flatten_with_path(cotangent)
     name = describe_function(function)
     if found_tree != tree:
-        raise TypeError(f"the vjp of {name}: the cotangent has the structure {found_tree}, but the value has {tree}; at {user_line()}")
+        raise TypeError(
+            f"the vjp of {name}: the cotangent has the structure {found_tree}, but the value has {tree}; at {user_line()}"
+        )
     result = []
     for node, (path, leaf) in zip(outputs, found, strict=True):
         if not dtypes.is_inexact(node.dtype):
             continue
         array = as_array(leaf)
         if array.weak_type and array.shape == ():
-            array = array.astype(node.dtype)  # type: ignore[attr-defined]
+            array = array.astype(node.dtype)
         if array.shape != node.shape or array.dtype is not node.dtype:
-            expected, given = dtypes.describe(node.dtype, node.shape), dtypes.describe(array.dtype, array.shape)
-            raise TypeError(f"the vjp of {name}: the cotangent{pytree.keystr(path)} must be {expected} as the value is, not {given}; at {user_line()}")
+            expected, given = (
+                dtypes.describe(node.dtype, node.shape),
+                dtypes.describe(array.dtype, array.shape),
+            )
+            raise TypeError(
+                f"the vjp of {name}: the cotangent{pytree.keystr(path)} must be {expected} as the value is, not {given}; "
+                f"at {user_line()}"
+            )
         result.append(array)
     return result
 
@@ -352,7 +455,9 @@ def _basis(array: Any) -> Array:
     return value if trace is None else tracer(trace, trace.lift(value))
 
 
-def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, forward: bool, name: str) -> Callable[..., Any]:
+def _jacobian(
+    function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, forward: bool, name: str
+) -> Callable[..., Any]:
     @wraps(function)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))
@@ -373,11 +478,17 @@ def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_au
             _check_float_results(name, function, value)
             in_leaves = given.arrays
             # One column for each element of each argument, the other arguments' tangents being zero.
-            columns = [vmap(lambda t, i=i: linear(*_one_hot_tangents(given, i, t)), out_axes=-1)(_basis(x)) for i, x in enumerate(in_leaves)]
+            columns = [
+                vmap(lambda t, i=i: linear(*_one_hot_tangents(given, i, t)), out_axes=-1)(_basis(x))
+                for i, x in enumerate(in_leaves)
+            ]
             out_leaves, out_tree = pytree.flatten(value)
             rows = []
             for j, out in enumerate(out_leaves):
-                parts = [_reshaped(pytree.leaves(column)[j], out.shape + x.shape) for column, x in zip(columns, in_leaves, strict=True)]
+                parts = [
+                    _reshaped(pytree.leaves(column)[j], out.shape + x.shape)
+                    for column, x in zip(columns, in_leaves, strict=True)
+                ]
                 tree = given.rebuild(parts)[0]
                 rows.append(tree[0] if single else tree)
             result = pytree.unflatten(out_tree, rows)
@@ -387,8 +498,13 @@ def _jacobian(function: Callable[..., Any], argnums: int | Sequence[int], has_au
             out_leaves, out_tree = pytree.flatten(value)
             rows = []
             for j, out in enumerate(out_leaves):
-                rows_j = vmap(lambda ct, j=j: pulled(_one_hot_cotangent(out_tree, out_leaves, j, ct)))(_basis(out))
-                parts = [_reshaped(leaf, out.shape + x.shape) for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)]
+                rows_j = vmap(lambda ct, j=j: pulled(_one_hot_cotangent(out_tree, out_leaves, j, ct)))(
+                    _basis(out)
+                )
+                parts = [
+                    _reshaped(leaf, out.shape + x.shape)
+                    for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)
+                ]
                 tree = given.rebuild(parts)[0]
                 rows.append(tree[0] if single else tree)
             result = pytree.unflatten(out_tree, rows)
@@ -426,21 +542,27 @@ def _one_hot_cotangent(tree: Any, leaves: Sequence[Any], index: int, cotangent: 
     return pytree.unflatten(tree, [cotangent if i == index else _zero(x) for i, x in enumerate(leaves)])
 
 
-def jacfwd(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def jacfwd(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `function`, computed column by column in forward mode: best for few inputs and many outputs.
 
     For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
     return _jacobian(function, argnums, has_aux, forward=True, name="jacfwd")
 
 
-def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def jacrev(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `function`, computed row by row in reverse mode: best for many inputs and few outputs.
 
     For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
     return _jacobian(function, argnums, has_aux, forward=False, name="jacrev")
 
 
-def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def hessian(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The second derivatives of `function`: forward mode over reverse mode.
 
     For a scalar function of an array of shape s, an array of shape s + s."""

@@ -54,7 +54,9 @@ def _described(leaf: Any) -> Any:
     return as_array(leaf)
 
 
-def _trace(function: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _trace(
+    function: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     leaves, tree = pytree.flatten((args, kwargs))
     names = None
 
@@ -63,7 +65,13 @@ def _trace(function: Callable[..., Any], transform: str, args: tuple[Any, ...], 
         names = names or argument_names(function, args, kwargs)
         return names[index]
 
-    return trace_function(function, transform, [_described(leaf) for leaf in leaves], lambda tracers: pytree.unflatten(tree, tracers), namer)
+    return trace_function(
+        function,
+        transform,
+        [_described(leaf) for leaf in leaves],
+        lambda tracers: pytree.unflatten(tree, tracers),
+        namer,
+    )
 
 
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -82,7 +90,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
 
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Graph:
-        graph = _trace(function, "make_graph", args, kwargs).graph
+        graph: Graph = _trace(function, "make_graph", args, kwargs).graph
         for node, name in zip(graph.arguments, argument_names(function, args, kwargs), strict=True):
             node.arg.name = name
         return graph

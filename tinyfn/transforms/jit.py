@@ -24,7 +24,9 @@ from .arguments import Arguments, positional_name
 from .structured import call, replace_calls
 
 DEFAULT_CACHE_SIZE = 4096
-_COMPARED = 64  # with how many of the latest signatures a new one is compared, to explain why it was not in the cache
+_COMPARED = (
+    64  # with how many of the latest signatures a new one is compared, to explain why it was not in the cache
+)
 
 
 class CacheInfo(NamedTuple):
@@ -50,7 +52,13 @@ class _Program:
 class Jitted:
     """A function that is traced once for each signature. Made by `jit`."""
 
-    def __init__(self, function: Callable[..., Any], static: tuple[frozenset[int], frozenset[str]], donate: tuple[frozenset[int], frozenset[str]], cache_size: int):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static: tuple[frozenset[int], frozenset[str]],
+        donate: tuple[frozenset[int], frozenset[str]],
+        cache_size: int,
+    ):
         update_wrapper(self, function)
         self.function = function
         self._static_argnums, self._static_argnames = static
@@ -73,7 +81,13 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         dynamic, named, static = self._separate(args, kwargs)
-        given = Arguments("jit", self.function, dynamic, named, [i for i in range(len(args)) if i not in self._static_argnums])
+        given = Arguments(
+            "jit",
+            self.function,
+            dynamic,
+            named,
+            [i for i in range(len(args)) if i not in self._static_argnums],
+        )
         program = self._program(given, static, args, kwargs)
         donated = self._donated(args, kwargs) if self._donate_argnums or self._donate_argnames else ()
         outputs = self._run(program, given)
@@ -84,7 +98,13 @@ class Jitted:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
         dynamic, named, static = self._separate(args, kwargs)
-        given = Arguments("jit", self.function, dynamic, named, [i for i in range(len(args)) if i not in self._static_argnums])
+        given = Arguments(
+            "jit",
+            self.function,
+            dynamic,
+            named,
+            [i for i in range(len(args)) if i not in self._static_argnums],
+        )
         return self._program(given, static, args, kwargs).compiled
 
     def cache_info(self) -> CacheInfo:
@@ -96,7 +116,9 @@ class Jitted:
         with self._lock:
             self._cache.clear()
 
-    def _separate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[Any, ...]]:
+    def _separate(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any], tuple[Any, ...]]:
         """The arguments that are traced, by position and by name, and the static ones."""
         if not self._static_argnums and not self._static_argnames:
             return list(args), kwargs, ()
@@ -116,7 +138,9 @@ class Jitted:
         named = {name: value for name, value in kwargs.items() if name not in self._static_argnames}
         return dynamic, named, tuple(static)
 
-    def _program(self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
+    def _program(
+        self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Program:
         signature = tuple([(a.shape, a.dtype, a.weak_type) for a in given.arrays])
         key = (given.tree, signature, static)
         program = self._cache.get(key)
@@ -137,17 +161,23 @@ class Jitted:
                     self._cache.popitem(last=False)
         return program
 
-    def _trace(self, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Program, bool]:
+    def _trace(
+        self, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_Program, bool]:
         def rebuild(tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             dynamic, named = given.rebuild(tracers)
             rest = iter(dynamic)
-            positional = tuple([arg if i in self._static_argnums else next(rest) for i, arg in enumerate(args)])
+            positional = tuple(
+                [arg if i in self._static_argnums else next(rest) for i, arg in enumerate(args)]
+            )
             return positional, {**{k: v for k, v in kwargs.items() if k in self._static_argnames}, **named}
 
         traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
         # A graph that closed over an outer function's tracers is good for this call only, and so is one that was traced
         # within the rules of a custom function, where that function is not what it is elsewhere.
-        reusable = not traced_rules() and not any(isinstance(array, Tracer) for array in traced.graph.captured)
+        reusable = not traced_rules() and not any(
+            isinstance(array, Tracer) for array in traced.graph.captured
+        )
         return _Program(traced.graph, traced.out_tree, traced.weak), reusable
 
     def _run(self, program: _Program, given: Arguments) -> list[Array]:
@@ -177,8 +207,8 @@ class Jitted:
         identities = [id(a) for a in arrays]
         if len(set(identities)) != len(identities) or not set(identities).isdisjoint(map(id, kept)):
             raise ValueError(
-                f"jit of {describe_function(self.function)}: an array that is donated is passed twice in one call; at {user_line()}: "
-                "pass a copy, or do not donate the argument"
+                f"jit of {describe_function(self.function)}: an array that is donated is passed twice in one call; "
+                f"at {user_line()}: pass a copy, or do not donate the argument"
             )
         return arrays if current_trace() is None else []
 
@@ -190,7 +220,9 @@ class Jitted:
         tree, signature, static = key
 
         def distance(other: Any) -> int:
-            pairs = itertools.chain(zip(signature, other[1], strict=False), itertools.zip_longest(static, other[2]))
+            pairs = itertools.chain(
+                zip(signature, other[1], strict=False), itertools.zip_longest(static, other[2])
+            )
             return sum(a != b for a, b in pairs) if other[0] == tree else len(signature) + len(static) + 1
 
         # Among the latest only, so that a miss costs the same however many there were.
@@ -225,7 +257,11 @@ class _Static:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and (self.hash, self.exact) == (other.hash, other.exact) and bool(self.value == other.value)
+        return (
+            isinstance(other, _Static)
+            and (self.hash, self.exact) == (other.hash, other.exact)
+            and bool(self.value == other.value)
+        )
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -245,7 +281,12 @@ def _open(graph: Graph) -> Graph:
     return graph.derive("open", lambda: Graph(graph.inputs, graph.outputs, name=graph.name))
 
 
-def _positions(what: str, function: Callable[..., Any], numbers: int | Sequence[int] | None, names: str | Sequence[str] | None) -> tuple[frozenset[int], frozenset[str]]:
+def _positions(
+    what: str,
+    function: Callable[..., Any],
+    numbers: int | Sequence[int] | None,
+    names: str | Sequence[str] | None,
+) -> tuple[frozenset[int], frozenset[str]]:
     """Positions and names of the arguments meant, each completed from the other by the function's signature."""
     positions = [] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
     keywords = [] if names is None else [names] if isinstance(names, str) else list(names)
@@ -264,14 +305,20 @@ def _positions(what: str, function: Callable[..., Any], numbers: int | Sequence[
     for position in positions:
         actual = position + len(by_position) if position < 0 else position
         if not 0 <= actual < len(by_position) and not any_position:
-            raise ValueError(f"jit of {describe_function(function)}: {what}_argnums has {position}, but it has {len(by_position)} positional parameters")
+            raise ValueError(
+                f"jit of {describe_function(function)}: {what}_argnums has {position}, but it has {len(by_position)} "
+                "positional parameters"
+            )
         found_positions.add(actual)
         if actual < len(by_position) and by_position[actual].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             found_names.add(by_position[actual].name)
     for keyword in keywords:
         known = [p.name for p in parameters]
         if keyword not in known and not any_name:
-            raise ValueError(f"jit of {describe_function(function)}: {what}_argnames has {keyword!r}, but its parameters are {', '.join(known)}")
+            raise ValueError(
+                f"jit of {describe_function(function)}: {what}_argnames has {keyword!r}, but its parameters are "
+                f"{', '.join(known)}"
+            )
         found_positions.update(i for i, p in enumerate(by_position) if p.name == keyword)
     return frozenset(found_positions), frozenset(found_names)
 
@@ -303,6 +350,7 @@ def jit(
     static = _positions("static", function, static_argnums, static_argnames)
     donate = _positions("donate", function, donate_argnums, donate_argnames)
     if static[0] & donate[0] or static[1] & donate[1]:
-        raise ValueError(f"jit of {describe_function(function)}: an argument can't be both static and donated")
+        raise ValueError(
+            f"jit of {describe_function(function)}: an argument can't be both static and donated"
+        )
     return Jitted(function, static, donate, cache_size)
-

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 from ..trace import dtype as dtypes
 from ..trace.graph import Graph, split
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
-from .structured import Structured
+from .structured import Structured, number_of_results
 
 
-def push_forward(
-    outputs: Sequence[UOp], tangents: dict[UOp, UOp]
-) -> tuple[list[UOp], list[UOp | None]]:
+def push_forward(outputs: Sequence[UOp], tangents: dict[UOp, UOp]) -> tuple[list[UOp], list[UOp | None]]:
     """The outputs and their tangents, None where these are zero, for the tangents of some of the inputs.
 
     The outputs come back too, because an op that holds a graph may compute them together with their tangents."""
@@ -34,7 +32,10 @@ def push_forward(
         if isinstance(op, Structured):
             if all(t is None for t in arg_tangents):
                 new = node if args == src else rebuild(node, args)
-                results: tuple[list[UOp], list[UOp | None]] = (op.results(new), [None] * len(node.dtype))
+                results: tuple[list[UOp], list[UOp | None]] = (
+                    op.results(new),
+                    [None] * number_of_results(node),
+                )
             else:
                 results = op.jvp_results(args, arg_tangents, **node.params)
             for i, (out, out_tangent) in enumerate(zip(*results, strict=True)):
@@ -53,7 +54,9 @@ def jvp_graph(graph: Graph, given: tuple[bool, ...]) -> tuple[Graph, tuple[bool,
 
     def make() -> tuple[Graph, tuple[bool, ...]]:
         tangents = {
-            node: input_node(node.dtype, node.shape) for node, is_given in zip(graph.inputs, given, strict=True) if is_given
+            node: input_node(node.dtype, node.shape)
+            for node, is_given in zip(graph.inputs, given, strict=True)
+            if is_given
         }
         outputs, out_tangents = push_forward(graph.outputs, tangents)
         nonzero = [t for t in out_tangents if t is not None]
@@ -77,13 +80,19 @@ def linearized(graph: Graph, given: tuple[bool, ...]) -> Linearized:
 
     def make() -> Linearized:
         tangents = {
-            node: input_node(node.dtype, node.shape) for node, is_given in zip(graph.inputs, given, strict=True) if is_given
+            node: input_node(node.dtype, node.shape)
+            for node, is_given in zip(graph.inputs, given, strict=True)
+            if is_given
         }
         _, out_tangents = push_forward(graph.outputs, tangents)
         nonzero = [t for t in out_tangents if t is not None]
         residuals = split(nonzero, list(tangents.values()))
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
-        linear = Graph([*stand_ins.values(), *tangents.values()], substitute(nonzero, stand_ins), name=f"linear_{graph.name}")
+        linear = Graph(
+            [*stand_ins.values(), *tangents.values()],
+            substitute(nonzero, stand_ins),
+            name=f"linear_{graph.name}",
+        )
         known = Graph(graph.inputs, [*graph.outputs, *residuals], name=graph.name)
         return Linearized(known, linear, tuple([t is not None for t in out_tangents]))
 

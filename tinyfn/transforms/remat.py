@@ -27,8 +27,11 @@ def remat(function: Callable[..., Any]) -> Callable[..., Any]:
         traced = trace_function(function, "checkpoint", given.arrays, given.rebuild, given.name, given.arrays)
         graph = traced.graph
         nodes = checkpoint_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *graph.captured)], graph=Graph(graph.inputs, graph.outputs, name=graph.name)
+            *[trace.lift(a) for a in (*given.arrays, *graph.captured)],
+            graph=Graph(graph.inputs, graph.outputs, name=graph.name),
         )
-        return pytree.unflatten(traced.out_tree, [tracer(trace, n, weak) for n, weak in zip(nodes, traced.weak, strict=True)])
+        return pytree.unflatten(
+            traced.out_tree, [tracer(trace, n, weak) for n, weak in zip(nodes, traced.weak, strict=True)]
+        )
 
     return rematerialized

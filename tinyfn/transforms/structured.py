@@ -17,6 +17,12 @@ from ..trace.prim import Primitive, Sample, full
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
 
 
+def number_of_results(node: UOp) -> int:
+    """How many results a node of a Structured op has."""
+    dtype: Any = node.dtype
+    return len(dtype)
+
+
 class Structured(Primitive):
     """An op that holds graphs and has several results."""
 
@@ -25,13 +31,15 @@ class Structured(Primitive):
     @staticmethod
     def results(node: UOp) -> list[UOp]:
         """The node's results, one by one."""
-        return [output(node, i) for i in range(len(node.dtype))]
+        return [output(node, i) for i in range(number_of_results(node))]
 
     def apply(self, *args: UOp, **params: Any) -> list[UOp]:
         """The results of the op on UOps."""
         return self.results(self.node(*args, **params))
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> tuple[list[UOp], list[UOp | None]]:
+    def jvp_results(
+        self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any
+    ) -> tuple[list[UOp], list[UOp | None]]:
         """The results and their tangents, None for zero."""
         raise NotImplementedError
 
@@ -39,11 +47,15 @@ class Structured(Primitive):
         """The results, and what `vjp_backward` needs of this run."""
         raise NotImplementedError
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], **params: Any) -> list[UOp | None]:
+    def vjp_backward(
+        self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], **params: Any
+    ) -> list[UOp | None]:
         """The cotangents of the arguments."""
         raise NotImplementedError
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> tuple[list[UOp], list[bool]]:
+    def batch_results(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+    ) -> tuple[list[UOp], list[bool]]:
         """The results over a leading batch axis, and which of them have it."""
         raise NotImplementedError
 
@@ -75,37 +87,47 @@ class Call(Structured):
 
     params = ("graph",)
 
-    def out(self, *args: Any, graph: Graph) -> Any:  # type: ignore[override]
+    def out(self, *args: Any, graph: Graph) -> Any:
         return check_arguments(self.name, graph, args)
 
     def reference(self, *args: Any, graph: Graph) -> Any:
         return graph.run(args)
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:  # type: ignore[override]
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import linearized
 
         # Two calls, so that linearize can compute the first, which does not depend on the tangents, once.
         derived = linearized(graph, tuple([t is not None for t in tangents]))
         results = self.apply(*args, graph=derived.known)
         count = len(graph.outputs)
-        found = iter(self.apply(*results[count:], *[t for t in tangents if t is not None], graph=derived.linear))
+        found = iter(
+            self.apply(*results[count:], *[t for t in tangents if t is not None], graph=derived.linear)
+        )
         return results[:count], [next(found) if is_nonzero else None for is_nonzero in derived.nonzero]
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:
         from .vjp import reverse
 
         results = self.apply(*args, graph=reverse(graph, tuple(needs)).forward)
         count = len(graph.outputs)
         return results[:count], results[count:]
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+    def vjp_backward(
+        self,
+        args: Sequence[UOp],
+        kept: Any,
+        cts: Sequence[UOp | None],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+    ) -> Any:
         from .vjp import reverse
 
         derived = reverse(graph, tuple(needs))
         results = iter(self.apply(*kept, *cotangents_or_zeros(cts, graph.outputs), graph=derived.backward))
         return [next(results) if gives else None for gives in derived.gives]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph) -> Any:
         from .vmap import batch_graph
 
         derived, out_batched = batch_graph(graph, size, tuple(batched))
@@ -115,13 +137,15 @@ class Call(Structured):
         x = input_node(dtypes.float32, (3,))
         y = input_node(dtypes.float32, (3,))
         graph = Graph([x, y], [x * y, -x])
-        yield Sample((np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, -1.0, 2.0], np.float32)), {"graph": graph})
+        yield Sample(
+            (np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, -1.0, 2.0], np.float32)), {"graph": graph}
+        )
 
 
 class Checkpoint(Call):
     """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:  # type: ignore[override]
+    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import jvp_graph
 
         derived, nonzero = jvp_graph(graph, tuple([t is not None for t in tangents]))
@@ -130,10 +154,18 @@ class Checkpoint(Call):
         found = iter(results[count:])
         return results[:count], [next(found) if is_nonzero else None for is_nonzero in nonzero]
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:
         return self.apply(*args, graph=graph), None
 
-    def vjp_backward(self, args: Sequence[UOp], kept: Any, cts: Sequence[UOp | None], needs: Sequence[bool], *, graph: Graph) -> Any:  # type: ignore[override]
+    def vjp_backward(
+        self,
+        args: Sequence[UOp],
+        kept: Any,
+        cts: Sequence[UOp | None],
+        needs: Sequence[bool],
+        *,
+        graph: Graph,
+    ) -> Any:
         from .vjp import reverse
 
         derived = reverse(graph, tuple(needs), keep_inputs_only=True)
@@ -165,7 +197,9 @@ def replace_calls(graph: Graph) -> Graph:
     """The graph with the contents of the graphs that it calls in the place of the calls."""
     if not any(node.op is call for node in graph.nodes()):
         return graph
-    outputs = with_contents(graph.outputs, lambda node: replace_calls(node.params["graph"]) if node.op is call else None)
+    outputs = with_contents(
+        graph.outputs, lambda node: replace_calls(node.params["graph"]) if node.op is call else None
+    )
     return Graph(graph.inputs, outputs, graph.captured, graph.name)
 
 

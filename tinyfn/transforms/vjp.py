@@ -10,7 +10,7 @@ from ..trace.graph import Graph, split
 from ..trace.prim import add_tangents
 from ..trace.prims import stop_gradient
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
-from .structured import Structured
+from .structured import Structured, number_of_results
 
 Pullback = Callable[[Sequence["UOp | None"]], "list[UOp | None]"]
 
@@ -58,7 +58,7 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
             src = node.src
             needs = [s in differentiated for s in src]
             if isinstance(node.op, Structured):
-                cts = [add_tangents(pending.pop((node, i), ())) for i in range(len(node.dtype))]
+                cts = [add_tangents(pending.pop((node, i), ())) for i in range(number_of_results(node))]
                 if all(ct is None for ct in cts):
                     continue
                 args = [new[s] for s in src]
@@ -91,12 +91,12 @@ def _differentiated(order: Sequence[UOp], wrt: Sequence[UOp]) -> set[UOp]:
     return found
 
 
-def vjp_of_node(node: UOp, ct: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> Sequence[UOp | None]:
+def vjp_of_node(node: UOp, ct: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
     """The cotangents of one node's sources: by its own rule, or by transposing its tangent's formula."""
     if not any(needs):
         return [None] * len(args)
     if node.op.vjp is not None:
-        return node.op.vjp(ct, node, args, needs, **node.params)
+        return list(node.op.vjp(ct, node, args, needs, **node.params))
     tangents = [input_node(a.dtype, a.shape) if need else None for a, need in zip(args, needs, strict=True)]
     tangent = node.op.jvp(node, args, tangents, **node.params)
     if tangent is None:
@@ -126,7 +126,10 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
     def make() -> Reverse:
         wrt = [node for node, need in zip(graph.inputs, needs, strict=True) if need]
         takes = tuple([dtypes.is_inexact(node.dtype) for node in graph.outputs])
-        cts = [input_node(n.dtype, n.shape) if take else None for n, take in zip(graph.outputs, takes, strict=True)]
+        cts = [
+            input_node(n.dtype, n.shape) if take else None
+            for n, take in zip(graph.outputs, takes, strict=True)
+        ]
         given = [ct for ct in cts if ct is not None]
         outputs, pullback = pull_back(graph.outputs, wrt)
         found = dict(zip(wrt, pullback(cts), strict=True))
@@ -135,7 +138,9 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
         residuals = list(graph.inputs) if keep_inputs_only else split(nonzero, given)
         forward = Graph(graph.inputs, [*outputs, *residuals], name=f"forward_{graph.name}")
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
-        backward = Graph([*stand_ins.values(), *given], substitute(nonzero, stand_ins), name=f"backward_{graph.name}")
+        backward = Graph(
+            [*stand_ins.values(), *given], substitute(nonzero, stand_ins), name=f"backward_{graph.name}"
+        )
         return Reverse(forward, backward, takes, tuple([ct is not None for ct in in_cts]))
 
     return graph.derive(("vjp", needs, keep_inputs_only), make)

@@ -15,7 +15,7 @@ from ..trace.prim import Aval, broadcast_to_batch
 from ..trace.tracing import apply, current_trace, describe_function, trace_function
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .arguments import Arguments
-from .structured import Structured
+from .structured import Structured, number_of_results
 
 
 def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], size: Any) -> list[tuple[UOp, bool]]:
@@ -38,7 +38,7 @@ def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], size: Any) -> list[tu
                 if any(flags):
                     results, out_flags = op.batch_results(size, args, flags, **node.params)
                 else:
-                    results, out_flags = op.results(rebuild(node, args)), [False] * len(node.dtype)
+                    results, out_flags = op.results(rebuild(node, args)), [False] * number_of_results(node)
                 for i, (result, flag) in enumerate(zip(results, out_flags, strict=True)):
                     new[node, i], has_axis[node, i] = result, flag
                 new[node], has_axis[node] = node, False
@@ -92,7 +92,9 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not _axis_leaf(in_axes) and not isinstance(in_axes, (tuple, dict)):
-        raise TypeError(f"in_axes of vmap must be an int, None, or a tuple or tree of those, not {type(in_axes).__name__}")
+        raise TypeError(
+            f"in_axes of vmap must be an int, None, or a tuple or tree of those, not {type(in_axes).__name__}"
+        )
 
     @wraps(function)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
@@ -105,14 +107,16 @@ def vmap(
                 lanes.append(array)
             else:
                 axes[i] = axis = axis % array.ndim
-                lanes.append(_Lane(array.dtype, array.shape[:axis] + array.shape[axis + 1 :], array.weak_type))
+                lanes.append(
+                    _Lane(array.dtype, array.shape[:axis] + array.shape[axis + 1 :], array.weak_type)
+                )
         known = [array if axis is None else None for array, axis in zip(given.arrays, axes, strict=True)]
         traced = trace_function(function, "vmap", lanes, given.rebuild, given.name, known)
         graph = traced.graph
         inputs, batched = [], {}
         arguments = iter(zip(given.arrays, axes, strict=True))
         for node in graph.inputs:
-            array, axis = next(arguments, (None, None))
+            array, axis = next(arguments, (None, None))  # type: ignore[assignment]
             if axis is None or array is None:
                 inputs.append(node)
             else:
@@ -141,7 +145,9 @@ class _Lane(Aval):
         return self
 
 
-def _place(function: Callable[..., Any], node: UOp, has_axis: bool, axis: int | None, lane: UOp, size: Any) -> UOp:
+def _place(
+    function: Callable[..., Any], node: UOp, has_axis: bool, axis: int | None, lane: UOp, size: Any
+) -> UOp:
     if axis is None:
         if has_axis:
             raise ValueError(
@@ -150,11 +156,16 @@ def _place(function: Callable[..., Any], node: UOp, has_axis: bool, axis: int | 
             )
         return node
     if not -lane.ndim - 1 <= axis <= lane.ndim:
-        raise ValueError(f"out_axes {axis} of vmap of {describe_function(function)} is out of range for a result {dtypes.describe(lane.dtype, lane.shape)} of one lane; at {user_line()}")
+        raise ValueError(
+            f"out_axes {axis} of vmap of {describe_function(function)} is out of range for a result "
+            f"{dtypes.describe(lane.dtype, lane.shape)} of one lane; at {user_line()}"
+        )
     return move_axis(node if has_axis else broadcast_to_batch(node, size), 0, axis % (lane.ndim + 1))
 
 
-def _input_axes(function: Callable[..., Any], in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+def _input_axes(
+    function: Callable[..., Any], in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[int | None]:
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise ValueError(
             f"vmap of {describe_function(function)}: in_axes has {len(in_axes)} entries {in_axes}, but there are {len(args)} "
@@ -164,17 +175,27 @@ def _input_axes(function: Callable[..., Any], in_axes: Any, args: tuple[Any, ...
     try:
         return list(pytree.broadcast_prefix(prefix, (args, kwargs), is_leaf=_axis_leaf))
     except ValueError as error:
-        raise ValueError(f"vmap of {describe_function(function)}: in_axes does not fit the arguments: {error}; at {user_line()}") from None
+        raise ValueError(
+            f"vmap of {describe_function(function)}: in_axes does not fit the arguments: {error}; at {user_line()}"
+        ) from None
 
 
 def _output_axes(function: Callable[..., Any], out_axes: Any, out_tree: Any) -> list[int | None]:
     try:
-        return list(pytree.broadcast_prefix(out_axes, pytree.unflatten(out_tree, [0] * out_tree.num_leaves), is_leaf=_axis_leaf))
+        return list(
+            pytree.broadcast_prefix(
+                out_axes, pytree.unflatten(out_tree, [0] * out_tree.num_leaves), is_leaf=_axis_leaf
+            )
+        )
     except ValueError as error:
-        raise ValueError(f"vmap of {describe_function(function)}: out_axes does not fit the result: {error}; at {user_line()}") from None
+        raise ValueError(
+            f"vmap of {describe_function(function)}: out_axes does not fit the result: {error}; at {user_line()}"
+        ) from None
 
 
-def _batch_size(function: Callable[..., Any], given: Arguments, axes: Sequence[int | None], axis_size: int | None) -> Any:
+def _batch_size(
+    function: Callable[..., Any], given: Arguments, axes: Sequence[int | None], axis_size: int | None
+) -> Any:
     name = describe_function(function)
     sizes: list[tuple[Any, int]] = []
     for i, (array, axis) in enumerate(zip(given.arrays, axes, strict=True)):
@@ -182,17 +203,23 @@ def _batch_size(function: Callable[..., Any], given: Arguments, axes: Sequence[i
             continue
         if not isinstance(axis, int) or not -array.ndim <= axis < array.ndim:
             described = dtypes.describe(array.dtype, array.shape)
-            raise ValueError(f"vmap of {name}: argument `{given.name(i)}` is {described} and has no axis {axis}; at {user_line()}")
+            raise ValueError(
+                f"vmap of {name}: argument `{given.name(i)}` is {described} and has no axis {axis}; at {user_line()}"
+            )
         sizes.append((array.shape[axis], i))
     if not sizes:
         if axis_size is None:
-            raise ValueError(f"vmap of {name}: no argument is mapped; map one through in_axes, or give axis_size; at {user_line()}")
+            raise ValueError(
+                f"vmap of {name}: no argument is mapped; map one through in_axes, or give axis_size; at {user_line()}"
+            )
         return axis_size
     first = sizes[0][0] if axis_size is None else axis_size
     if any(size != first for size, _ in sizes):
         found = "; ".join(f"axis {axes[i]} of `{given.name(i)}` has size {size}" for size, i in sizes)
         wanted = "" if axis_size is None else f" (axis_size is {axis_size})"
-        raise ValueError(f"vmap of {name}: the mapped axes have different sizes{wanted}: {found}; at {user_line()}")
+        raise ValueError(
+            f"vmap of {name}: the mapped axes have different sizes{wanted}: {found}; at {user_line()}"
+        )
     return first
 
 
