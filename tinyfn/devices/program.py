@@ -103,10 +103,6 @@ class Program:
         self.size = len(slots)
         self.inputs = len(graph.inputs)
         self.outputs = [slot(node) for node in graph.outputs]
-        self._prepared = [
-            (ctypes.c_int64 * len(records)).from_buffer(records) if records is not None else None
-            for records, *_ in self.segments
-        ]
 
     def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs' values."""
@@ -115,15 +111,14 @@ class Program:
             slots[i] = value if value.flags.c_contiguous else np.ascontiguousarray(value)
         for index, shape, dtype in self.makes:
             slots[index] = np.empty(shape, dtype)
-        for (records, count, function, places), prepared in zip(self.segments, self._prepared, strict=True):
+        for records, count, function, places in self.segments:
             if records is None:
                 sources, target = places
                 result = function(*[slots[i] for i in sources])
                 slots[target] = result if isinstance(result, (list, tuple)) else np.ascontiguousarray(result)
                 continue
             table = array("q", [0 if slots[i] is None else slots[i].ctypes.data for i in self.table])
-            address, _ = table.buffer_info()
-            self._run(ctypes.addressof(prepared), count, address)
+            self._run(records.buffer_info()[0], count, table.buffer_info()[0])
         return [slots[i] for i in self.outputs]
 
 

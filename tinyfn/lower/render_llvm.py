@@ -699,7 +699,8 @@ class Renderer:
             f"declare {kinds} @{name}({self.vector('ptr')}, i32 immarg, {self.vector('i1')}, {kinds})"
         ] = None
         loaded = self.op(
-            f"call {kinds} @{name}({self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask}, {kinds} zeroinitializer)"
+            f"call {kinds} @{name}({self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask}, "
+            f"{kinds} zeroinitializer)"
         )
         return self._loaded(loaded, array.dtype, True), True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -21,32 +21,10 @@ def step(node: UOp) -> Callable[..., Any]:
     return node.op.executor(node.arg)
 
 
-def missing(outputs: Iterable[UOp], memo: Mapping[UOp, Any]) -> list[UOp]:
-    """The nodes that have no value in `memo` and that the outputs depend on, each after its sources.
-
-    As toposort, at a cost that does not grow with the memo: a loop that asks for a value in each round stays linear."""
-    order: list[UOp] = []
-    done: set[UOp] = set()
-    stack = list(outputs)
-    while stack:
-        node = stack[-1]
-        if node in done or node in memo:
-            stack.pop()
-            continue
-        pending = [source for source in node.src if source not in done and source not in memo]
-        if pending:
-            stack.extend(reversed(pending))
-        else:
-            stack.pop()
-            done.add(node)
-            order.append(node)
-    return order
-
-
 def evaluate(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
     """The outputs' values; every node's value on the way is taken from and left in `memo`, which has the inputs'."""
     with np.errstate(all="ignore"):
-        for node in missing(outputs, memo):
+        for node in toposort(outputs, stop=memo):
             op = node.op
             if op is CONST:
                 memo[node] = np.asarray(node.value)

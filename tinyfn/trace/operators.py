@@ -321,8 +321,8 @@ def described(*xs: Array) -> str:
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": add, "sub": subtract, "mul": multiply, "truediv": true_divide, "floordiv": floor_divide, "mod": remainder,
-    "divmod": divmod, "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift,
-    "rshift": right_shift,
+    "divmod": divmod, "pow": power, "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor,
+    "lshift": left_shift, "rshift": right_shift,
 }  # fmt: skip
 _COMPARISONS = {
     "eq": equal,
@@ -366,5 +366,6 @@ install(
         "__pos__": lambda self: self,
         "astype": astype,
     }
-    | {"__array_priority__": 100, "__array_ufunc__": None}  # type: ignore[dict-item]
+    # NumPy's arrays leave operators to us, while np.sin(x) converts x to one of them.
+    | {"__array_priority__": 100}  # type: ignore[dict-item]
 )

@@ -22,7 +22,7 @@ from . import errors, execute, pytree
 from .array import Array, as_array, from_scalar, is_scalar, own, wrap
 from .graph import Graph
 from .prim import Aval, Primitive, hooks
-from .uop import INPUT, UOp, const, input_node, output, substitute
+from .uop import INPUT, UOp, const, input_node, output, substitute, toposort
 
 
 class _State(threading.local):
@@ -210,7 +210,7 @@ class Trace:
         """The node's value, or None and the inputs (in `unknown`) without which it can't be computed."""
         memo = self._memo
         if node not in memo:
-            for source in execute.missing([node], memo):
+            for source in toposort([node], stop=memo):
                 if source.op is INPUT:
                     array = self.known.get(source)
                     value: Any = None

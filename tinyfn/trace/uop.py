@@ -134,7 +134,7 @@ _interned: dict[tuple[Any, ...], _Reference] = {}
 
 def _forget(reference: _Reference) -> None:
     if _interned.get(reference.key) is reference:
-        del _interned[reference.key]
+        _interned.pop(reference.key, None)  # another thread may have been faster
 
 
 def make(
@@ -188,18 +188,20 @@ def output(node: UOp, index: int) -> UOp:
 
 def toposort(outputs: Iterable[UOp], stop: Any = ()) -> list[UOp]:
     """The nodes that the outputs depend on, each after its sources; nodes in `stop` are not walked into or listed."""
+    if not isinstance(stop, (dict, set, frozenset)):
+        stop = frozenset(stop)
     order: list[UOp] = []
-    done: set[UOp] = set(stop)
+    done: set[UOp] = set()
     stack = list(outputs)
     stack.reverse()
     while stack:
         node = stack[-1]
-        if node in done:
+        if node in done or node in stop:
             stack.pop()
             continue
         ready = True
         for source in reversed(node.src):
-            if source not in done:
+            if source not in done and source not in stop:
                 stack.append(source)
                 ready = False
         if ready:
