@@ -30,6 +30,7 @@ from tinyfn import checkpoint, nn, optax_like, random
 HERE = Path(__file__).parent
 LAYERS = (28 * 28, 256, 128, 10)
 BATCH = 100
+LEARNING_RATE = 2e-3  # falls to 0 along half a cosine
 
 Params = list[dict[str, tinyfn.Array]]
 
@@ -111,7 +112,7 @@ def shift(key: Any, images: Any) -> Any:
 def train(images: np.ndarray, labels: np.ndarray, epochs: int, seed: int) -> tuple[Params, list[float]]:
     """The trained parameters and the loss of each step."""
     steps = epochs * (len(images) // BATCH)
-    optimizer = optax_like.adamw(lr=2e-3, weight_decay=0.01)
+    optimizer = optax_like.adamw(lr=LEARNING_RATE, weight_decay=0.01)
 
     @tinyfn.jit
     def step(params: Params, state: Any, key: Any, batch_images: Any, batch_labels: Any, rate: Any) -> Any:
@@ -130,7 +131,7 @@ def train(images: np.ndarray, labels: np.ndarray, epochs: int, seed: int) -> tup
             for begin in range(0, len(order) - BATCH + 1, BATCH):
                 chosen = order[begin : begin + BATCH]
                 key, step_key = random.split(key)
-                rate = 2e-3 * 0.5 * (1 + math.cos(math.pi * len(losses) / steps))
+                rate = LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * len(losses) / steps))
                 params, state, value = step(
                     params, state, step_key, images[chosen], labels[chosen].astype(np.int32), rate
                 )

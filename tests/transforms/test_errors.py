@@ -294,7 +294,7 @@ def test_mapped_axes() -> None:
     message(
         ValueError, lambda: vmap(f, axis_size=5, in_axes=(0, None))(a, b), "axis_size is 5", "`x` has size 2"
     )
-    message(TypeError, lambda: vmap(f, in_axes=1.5), "in_axes of vmap must be", "float")
+    message(TypeError, lambda: vmap(f, in_axes=1.5), "vmap of f: in_axes must be", "float")
 
 
 def test_result_axes() -> None:

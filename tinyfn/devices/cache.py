@@ -57,7 +57,7 @@ class DiskCache:
             # What is checked is the open file, which nobody can exchange between the check and the use.
             with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
                 status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or (why := _distrust(status)):
+                if not stat.S_ISREG(status.st_mode) or _distrust(status):
                     return None
                 content = file.read()
         except OSError:

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import count
@@ -43,9 +43,13 @@ class CompileError(Exception):
 class Module:
     """Machine code, which stays in memory as long as this object."""
 
-    def __init__(self, addresses: Mapping[str, int], *owners: object):
+    def __init__(self, addresses: Mapping[str, int], tracker: Any):
         self._addresses = addresses
-        self._owners = owners
+        self._tracker = tracker
+
+    def __del__(self) -> None:
+        # Unloading takes llvmlite's lock, and this may run anywhere; the next compilation does it.
+        _dead.append(self._tracker)
 
     def function(self, name: str) -> int:
         """The address of a function that the text defines; valid as long as the module is held."""
@@ -62,6 +66,7 @@ class Module:
 
 
 _kept: list[Module] = []
+_dead: deque[Any] = deque()  # what keeps the code of dead modules in memory
 _modules: weakref.WeakValueDictionary[tuple[str, object], Module] = weakref.WeakValueDictionary()
 _names = count()
 # llvmlite holds a lock of its own while it works. A fork must not find it held, or the child waits for it forever.
@@ -118,6 +123,7 @@ def compile_ir(
         compiler = _compiler(target.triple, target.cpu, target.features)
         key = _key(text, target, compiler, passes)
         linked = frozenset((symbols or {}).items())
+        _dead.clear()
         module = _modules.get((key, linked))
         if module is not None:
             counts["memory"] += 1
@@ -211,4 +217,4 @@ def _link(text: str, code: bytes, compiler: _Compiler, symbols: Mapping[str, int
         ]
         because = f"nothing defines {', '.join(missing)}" if missing else str(error)
         raise CompileError(f"LLVM could not link the module: {because}") from None
-    return Module({name: tracker[name] for name in names}, tracker, compiler)
+    return Module({name: tracker[name] for name in names}, tracker)

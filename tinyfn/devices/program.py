@@ -17,6 +17,7 @@ import numpy as np
 from ..lower.nest import Host, Nest, group, size_of
 from ..lower.render_llvm import arguments, chunks, render
 from ..lower.target import Target, host_target
+from .buffers import BUFFERS
 from .cpu import compile_ir
 from .threads import DECLARATION, SYMBOL, symbols
 
@@ -67,9 +68,7 @@ class Program:
         self._modules = []
         self.texts: list[str] = []
         slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
-        self.makes: list[
-            tuple[int, tuple[int, ...], Any]
-        ] = []  # slots that kernels write: slot, shape, dtype
+        self.makes: list[tuple[int, Callable[[], tuple[np.ndarray, int]]]] = []  # slots that kernels write
         self.segments: list[Any] = []
         self.table: list[int] = []
         records: list[int] = []
@@ -97,7 +96,7 @@ class Program:
             records += [module.function("kernel"), len(self.table), points, grain]
             for node in arguments(step):
                 if node not in slots:
-                    self.makes.append((slot(node), node.shape, node.dtype))
+                    self.makes.append((slot(node), BUFFERS.maker(node.shape, node.dtype)))
                 self.table.append(slot(node))
         close()
         self.size = len(slots)
@@ -108,16 +107,22 @@ class Program:
         """The outputs' values."""
         slots: list[Any] = [None] * self.size
         for i, value in enumerate(values):
-            slots[i] = value if value.flags.c_contiguous else np.ascontiguousarray(value)
-        for index, shape, dtype in self.makes:
-            slots[index] = np.empty(shape, dtype)
+            slots[i] = np.asarray(value, order="C")
+        addresses: list[int | None] = [None] * self.size
+        for index, maker in self.makes:
+            slots[index], addresses[index] = maker()
         for records, count, function, places in self.segments:
             if records is None:
                 sources, target = places
-                result = function(*[slots[i] for i in sources])
-                slots[target] = result if isinstance(result, (list, tuple)) else np.ascontiguousarray(result)
+                with np.errstate(all="ignore"):
+                    result = function(*[slots[i] for i in sources])
+                slots[target] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
                 continue
-            table = array("q", [0 if slots[i] is None else slots[i].ctypes.data for i in self.table])
+            # What later segments compute has no address yet, and no kernel of this one reads it.
+            for i in self.table:
+                if addresses[i] is None and slots[i] is not None:
+                    addresses[i] = slots[i].ctypes.data
+            table = array("q", [addresses[i] or 0 for i in self.table])
             self._run(records.buffer_info()[0], count, table.buffer_info()[0])
         return [slots[i] for i in self.outputs]
 

@@ -140,6 +140,7 @@ define internal i1 @ready(i64 %number) {
 define internal ptr @worker(ptr %argument) {
 entry:
   %number = ptrtoint ptr %argument to i64
+  call void @move()
   br label %look
 look:
   %spin = phi i64 [ 0, %entry ], [ 0, %go ], [ %spun, %pause ], [ %spun, %yield ], [ 0, %woken ]
@@ -187,6 +188,7 @@ loop:
   %more = icmp slt i64 %number, %wanted
   br i1 %more, label %create, label %exit
 create:
+  call void @mark()
   %argument = getelementptr i8, ptr null, i64 %number
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %argument)
   %fine = icmp eq i32 %failed, 0
@@ -195,6 +197,7 @@ detach:
   %handle = load ptr, ptr %thread
   %detached = call i32 @pthread_detach(ptr %handle)
   store i64 %number, ptr @started
+  %yielded = call i32 @sched_yield()
   br label %loop
 fewer:
   store atomic i64 %number, ptr @wanted monotonic, align 8
@@ -240,6 +243,7 @@ wake:
   %locked = call i32 @pthread_mutex_lock(ptr @mutex)
   %woken = call i32 @pthread_cond_broadcast(ptr @condition)
   %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
+  %yielded.to.woken = call i32 @sched_yield()
   br label %go
 go:
   call void @work()

@@ -86,13 +86,6 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     return x if order == all_axes(x) else applied(prims.transpose, x, permutation=order)
 
 
-def moved(x: Array, source: int, target: int) -> Array:
-    """x with one axis moved and the others in their order."""
-    order = [axis for axis in range(x.ndim) if axis != source]
-    order.insert(target, source)
-    return transpose(x, order)
-
-
 def broadcast(operand: ArrayLike, sizes: Sizes) -> Array:
     """The operand repeated along new leading axes."""
     x = operators.operand(operand)

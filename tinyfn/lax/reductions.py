@@ -12,9 +12,10 @@ from ..trace import operators, prims
 from ..trace.array import Array
 from ..trace.errors import user_line
 from ..trace.prim import Primitive
+from ..trace.prims.movement import move_axis
 from .arguments import ArrayLike, applied, described, distinct_axes, one_axis
 from .elementwise import stop_gradient, sub
-from .movement import expand_dims, moved, rev, slice_in_dim, squeeze
+from .movement import expand_dims, rev, slice_in_dim, squeeze
 
 
 def _reduction(primitive: Primitive) -> Callable[[ArrayLike, Sequence[int] | int], Array]:
@@ -88,12 +89,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
         )
     axis = one_axis("sort", dimension, arrays[0].ndim)
     last = arrays[0].ndim - 1
-    rows = [moved(a, axis, last) for a in arrays]
+    rows = [move_axis(a, axis, last) for a in arrays]
     order: Array | None = None
     for key in reversed(rows[:num_keys]):
         order = _order(key) if order is None else _taken(order, _order(_taken(key, order)))
     assert order is not None
-    results = [moved(_taken(a, order), last, axis) for a in rows]
+    results = [move_axis(_taken(a, order), last, axis) for a in rows]
     return tuple(results) if several else results[0]
 
 
@@ -116,8 +117,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
             f"lax.top_k of {described([x])} along axis {axis}: k is {k}, but there are {size} elements; at "
             f"{user_line()}"
         )
-    rows = moved(x, axis, last)
+    rows = move_axis(x, axis, last)
     # Reversed twice, so that of equal elements the first comes first.
     order = slice_in_dim(rev(_order(rev(rows, (last,))), (last,)), 0, k, axis=last)
     order = sub(size - 1, order)
-    return moved(_taken(rows, order), last, axis), moved(order, last, axis)
+    return move_axis(_taken(rows, order), last, axis), move_axis(order, last, axis)

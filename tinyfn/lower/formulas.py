@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..trace import dtype as dtypes
 from ..trace import prims as p
 from ..trace import scalar as s
@@ -22,7 +24,9 @@ def _not(x: UOp) -> UOp:
 
 
 def _negative(x: UOp) -> UOp:
-    return s.build(s.MUL, x, const(-1, x.dtype))
+    # Times -1, which for unsigned integers is the number of all ones: products wrap around.
+    minus_one = int(np.iinfo(x.dtype).max) if dtypes.kind(x.dtype) == "unsigned" else -1
+    return s.build(s.MUL, x, const(minus_one, x.dtype))
 
 
 def _subtract(x: UOp, y: UOp) -> UOp:
@@ -65,6 +69,7 @@ def _in_float32(formula: Callable[..., UOp]) -> Formula:
 
 def _convert(node: UOp, x: UOp) -> UOp:
     if node.dtype is dtypes.bool_:
+        x = cast(x, _WIDE.get(x.dtype, x.dtype))
         return _not(_equal(x, const(0, x.dtype)))
     return cast(x, node.dtype)
 

@@ -6,8 +6,8 @@ A and B copied ("packed") so that the tile reads them in order. Small and thin p
 the same tiles. Shapes and strides are constants of the code, so edges are tiles of their own size.
 
 Every element of C is one chain of fused multiply-adds in the order of k, whatever the blocks, the tiles, the packing and the
-threads; only the "dots" plan, for a vector times rows that are contiguous in k, sums in `lanes` interleaved chains, a number
-that depends on the shape alone.
+threads. Only the "dots" plan, for few rows times columns that are contiguous in k, sums in `lanes` interleaved chains; it is
+chosen by shapes, strides and dtypes. So the bits are the same on all machines with fused multiply-add.
 
 What precedes and follows the contraction fuses into it. A producer gives elements of an operand, in the packing or, where
 nothing is packed, in the tile; an epilogue changes finished elements before their store. Both write into the `Builder`.
@@ -17,36 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace.dtype import DType
+from .target import Target
 
 TYPES = {
-    dtypes.float16: "half", dtypes.bfloat16: "bfloat", dtypes.float32: "float", dtypes.float64: "double",
+    dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
     **{t: f"i{8 * t.itemsize}" for t in dtypes.INTEGERS},
 }  # fmt: skip
-
-
-class Facts(Protocol):
-    """What the plan reads of a target: sizes in bytes, `registers` counts vector registers."""
-
-    @property
-    def vector_bytes(self) -> int: ...
-    @property
-    def registers(self) -> int: ...
-    @property
-    def l1_bytes(self) -> int: ...
-    @property
-    def l2_bytes(self) -> int: ...
-    @property
-    def l3_bytes(self) -> int: ...
-    @property
-    def cores(self) -> int: ...
-    @property
-    def fma(self) -> bool: ...
 
 
 class Value(NamedTuple):
@@ -160,28 +143,40 @@ class Plan(NamedTuple):
     pieces: int
     k_blocks: int
     chunks: int
+    grain: int  # chunks that a call should have
 
 
 class Kernel(NamedTuple):
     """`void name(ptr arguments, i64 begin, i64 end)` runs the chunks from begin to end; any split gives the same bits.
 
-    A call packs for all its chunks together: give each thread one range. Scratch comes from `malloc`."""
+    A call packs for all its chunks together, so it should have `plan.grain` of them. Scratch comes from `malloc`."""
 
     name: str
     ir: str
     plan: Plan
 
 
-def generate(name: str, contraction: Contraction, facts: Facts, plan: Plan | None = None) -> Kernel:
-    """The kernel of a contraction, by the heuristic's plan unless another is given."""
+def generate(name: str, contraction: Contraction, target: Target, plan: Plan | None = None) -> Kernel:
+    """The kernel of a contraction, by the heuristic's plan unless another is given.
+
+    Raises ValueError unless the three dtypes are floats of 16 to 64 bits, or integers."""
+    named = {x.dtype for x in (contraction.a, contraction.b, contraction.c)}
+    if not named <= TYPES.keys() or len({dtypes.is_float(x) for x in named}) > 1:
+        raise ValueError(
+            f"no kernel multiplies {contraction.a.dtype} by {contraction.b.dtype} into {contraction.c.dtype}"
+        )
     contraction = oriented(contraction)
-    plan = plan or make_plan(contraction, facts)
-    return Kernel(name, _Generator(name, contraction, facts, plan).module(), plan)
+    plan = plan or make_plan(contraction, target)
+    return Kernel(name, _Generator(name, contraction, target, plan).module(), plan)
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
     """The IR's type of so many elements; one is a scalar."""
-    return TYPES[dtype] if lanes == 1 else f"<{lanes} x {TYPES[dtype]}>"
+    return _vector(TYPES[dtype], lanes)
+
+
+def _vector(type: str, lanes: int) -> str:
+    return type if lanes == 1 else f"<{lanes} x {type}>"
 
 
 class Loop:
@@ -268,6 +263,8 @@ class Builder:
 
     def binary(self, operation: str, x: Index | int, y: Index | int) -> Index:
         """An instruction on two indices, such as `sub`, or `umin` for the intrinsic."""
+        if y == 1 and operation in ("udiv", "urem"):
+            return Index(None, 0) if operation == "urem" else Index(self.number(x), 0)
         left, right = self.number(x), self.number(y)
         if operation in ("umin", "umax"):
             return Index(self.pure("i64", f"call i64 @llvm.{operation}.i64({left}, {right})"), 0)
@@ -288,7 +285,9 @@ class Builder:
         carried: Sequence[Value] = (),
         nonempty: bool = False,
     ) -> Iterator[Loop]:
-        """A loop from start to stop; the body may replace `step` and `carried`, whose last values stay there after it."""
+        """A loop while index < stop, signed; the body may replace `step` and `carried`, whose last values stay there after it.
+
+        After a loop that may be empty, `index` is where it stopped."""
         first, last, before = self.number(start), self.number(stop), self.block
         head, body, end = self._name("head"), self._name("loop"), self._name("end")
         if nonempty:
@@ -302,7 +301,7 @@ class Builder:
         phis, index = list(loop.carried), self.number(loop.index)
         if not nonempty:
             test = self._name()
-            self.statement(f"%{test} = icmp ult {index}, {last.name}")
+            self.statement(f"%{test} = icmp slt {index}, {last.name}")
             self.statement(f"br i1 %{test}, label %{body}, label %{end}")
             self._start(body)
         with self._scope():
@@ -312,7 +311,7 @@ class Builder:
             latch = self.block
             if nonempty:
                 test = self._name()
-                self.statement(f"%{test} = icmp ult {following}, {last.name}")
+                self.statement(f"%{test} = icmp slt {following}, {last.name}")
                 self.statement(f"br i1 %{test}, label %{head}, label %{end}")
             else:
                 self.statement(f"br label %{head}")
@@ -328,8 +327,8 @@ class Builder:
     def choose(
         self,
         condition: Value,
-        then: Callable[[], Sequence[Value]],
-        otherwise: Callable[[], Sequence[Value]] = tuple,
+        then: Callable[[], Sequence[Value] | None],
+        otherwise: Callable[[], Sequence[Value] | None] = tuple,
     ) -> list[Value]:
         """The values of one of two branches."""
         blocks, end = [self._name("then"), self._name("else")], self._name("join")
@@ -338,7 +337,7 @@ class Builder:
         for block, branch in zip(blocks, (then, otherwise), strict=True):
             self._start(block)
             with self._scope():
-                values.append(branch())
+                values.append(branch() or ())
             last.append(self.block)
             self.statement(f"br label %{end}")
         self._start(end)
@@ -350,19 +349,11 @@ class Builder:
     # Values
 
     def constant(self, value: float | int, dtype: DType, lanes: int) -> Value:
-        """A constant, the same in each lane."""
-        type = TYPES[dtype]
-        if dtypes.is_float(dtype):  # exact, as the bits of the double
-            number = f"0x{np.float64(value).view(np.uint64):016X}"
-            if type == "half":
-                number = f"0xH{np.float16(value).view(np.uint16):04X}"
-            elif type == "bfloat":
-                number = f"0xR{np.asarray(value, dtype).view(np.uint16):04X}"
-            elif type == "float":
-                number = f"0x{np.float64(np.float32(value)).view(np.uint64):016X}"
-        else:
-            number = str(value)
-        return self.splat(Value(type, number), lanes)
+        """A float32, float64 or integer constant, the same in each lane."""
+        number = str(value)
+        if dtypes.is_float(dtype):  # LLVM spells a float by the bits of the double
+            number = f"0x{np.float64(dtype.type(value)).view(np.uint64):016X}"
+        return self.splat(Value(TYPES[dtype], number), lanes)
 
     def splat(self, scalar: Value, lanes: int) -> Value:
         """A scalar in each lane."""
@@ -384,21 +375,42 @@ class Builder:
         )
 
     def convert(self, value: Value, source: DType, target: DType, lanes: int = 1) -> Value:
-        """Values of one dtype as another, rounded to nearest."""
+        """Floats of one dtype as another, rounded to nearest even, or integers as others of their low bits."""
         if source == target:
             return value
-        grows = target.itemsize > source.itemsize
-        if dtypes.is_float(source) != dtypes.is_float(target):
-            signed = "s" if "signed" in (dtypes.kind(source), dtypes.kind(target)) else "u"
-            operation = f"{signed}itofp" if dtypes.is_float(target) else f"fpto{signed}i"
-        elif dtypes.is_float(source):
-            operation = "fpext" if grows else "fptrunc"
-        elif target.itemsize == source.itemsize:
-            return value
-        else:
-            operation = ("sext" if dtypes.kind(source) == "signed" else "zext") if grows else "trunc"
+        if source == dtypes.bfloat16:
+            word = self._word(
+                "shl", self.pure(_vector("i32", lanes), f"zext {value} to {_vector('i32', lanes)}"), 16
+            )
+            single = self.pure(_vector("float", lanes), f"bitcast {word} to {_vector('float', lanes)}")
+            return self.convert(single, dtypes.float32, target, lanes)
+        if target == dtypes.bfloat16:
+            return self._to_bfloat16(self.convert(value, source, dtypes.float32, lanes), lanes)
         type = vector_type(target, lanes)
+        if source.itemsize == target.itemsize:
+            return value
+        if dtypes.is_float(source):
+            operation = "fpext" if target.itemsize > source.itemsize else "fptrunc"
+        elif target.itemsize < source.itemsize:
+            operation = "trunc"
+        else:
+            operation = "sext" if dtypes.kind(source) == "signed" else "zext"
         return self.pure(type, f"{operation} {value} to {type}")
+
+    def _to_bfloat16(self, value: Value, lanes: int) -> Value:
+        """In integers, as the machine's own conversion takes subnormals for zeros."""
+        words, halves = _vector("i32", lanes), _vector("i16", lanes)
+        bits = self.pure(words, f"bitcast {value} to {words}")
+        top = self._word("lshr", bits, 16)
+        rounding = self._word("add", self._word("and", top, 1), 0x7FFF)
+        rounded = self._word("lshr", self.pure(words, f"add {bits}, {rounding.name}"), 16)
+        is_nan = self.pure(_vector("i1", lanes), f"fcmp uno {value}, {value.name}")
+        chosen = self.pure(words, f"select {is_nan}, {self._word('or', top, 0x40)}, {rounded}")
+        return self.pure(halves, f"trunc {chosen} to {halves}")
+
+    def _word(self, operation: str, x: Value, number: int) -> Value:
+        constant = str(number) if x.type == "i32" else f"splat (i32 {number})"
+        return self.pure(x.type, f"{operation} {x}, {constant}")
 
     def multiply_add(self, x: Value, y: Value, z: Value, dtype: DType) -> Value:
         """x * y + z, fused where the target can."""
@@ -517,61 +529,75 @@ class Builder:
 
 def suffix(type: str) -> str:
     """How an intrinsic's name spells a type: v16f32."""
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+    short = {"half": "f16", "float": "f32", "double": "f64"}
     if not type.startswith("<"):
         return short.get(type, type)
     lanes, element = type[1:-1].split(" x ")
     return f"v{lanes}{short.get(element, element)}"
 
 
+THIN = 4  # rows of A that do not repay a copy of B
+CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
+
+
+def dots_pay(m: int, n: int, k: int, a_along_k: bool) -> bool:
+    """Whether to compute m rows, times columns that are contiguous in k, as dot products."""
+    return m <= THIN or (m <= 32 and k >= 256 and a_along_k and m <= n)
+
+
 def oriented(contraction: Contraction) -> Contraction:
-    """The contraction or its transpose, such that rows of C are contiguous, or else that A is the thin operand."""
+    """The contraction or its transpose: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
     c = contraction
     column_vector = c.n == 1 and c.m > 1
-    thin = c.n <= THIN < c.m and c.a.column == 1
+    thin = c.n < c.m and c.a.column == 1 and dots_pay(c.n, c.m, c.k, c.b.row == 1)
     columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
     return c.transposed if column_vector or thin or columns_contiguous else c
 
 
-THIN = 4  # rows that are computed as dot products where the other operand is contiguous in k
-
-
-def make_plan(c: Contraction, facts: Facts) -> Plan:
+def make_plan(c: Contraction, target: Target) -> Plan:
     """The heuristic's plan for an oriented contraction."""
     size = c.accumulator.itemsize
-    lanes = max(1, facts.vector_bytes // size)
     plain_a = c.producer_a is None and c.a.dtype == c.accumulator
     plain_b = c.producer_b is None and c.b.dtype == c.accumulator
-    dots = c.m <= THIN and c.b.row == 1 and (c.b.column != 1 or c.n == 1)
+    along_k = c.b.row == 1 and (c.b.column != 1 or c.n == 1) and (c.m <= THIN or plain_b)
+    dots = along_k and dots_pay(c.m, c.n, c.k, c.a.column == 1)
     if dots:
-        rows, columns = max(c.m, 1), max(1, min(c.n, 8 // max(c.m, 1)))
-        lanes = 64 // size * max(1, 8 // (rows * columns))
-        k_block, row_block, column_block = max(c.k, 1), rows, max(c.n, 1)
-        pack_a, pack_b = False, False
+        # One chain a lane of 64 bytes, more where there are few results: of the shape alone, as it decides about the bits.
+        lanes = 64 // size * max(1, 8 // max(1, c.m * c.n))
+        registers = target.vector_registers * target.vector_bytes // 64
+        tiles = -(-c.m // (5 if registers >= 32 else 2))
+        rows = -(-c.m // tiles) if tiles else 1
+        columns = max(1, min(c.n, 8, (registers - 1 - rows) // rows))
+        row_block, k_block = round_up(max(c.m, 1), rows), round_up(max(c.k, 1), lanes)
+        column_block = round_up(max(c.n, 1), columns)
+        pack_a, pack_b = c.n > columns and not (plain_a and c.a.column == 1), False
     else:
-        rows, vectors = tile_shape(c.m, -(-c.n // lanes), facts.registers)
+        lanes = max(1, target.vector_bytes // size)
+        rows, vectors = tile_shape(c.m, -(-c.n // lanes), target.vector_registers)
         columns = vectors * lanes
-        pack_b = c.m > rows and (not plain_b or c.b.column != 1 or c.k * c.n * size > facts.l2_bytes // 4)
-        pack_b = pack_b or c.b.column != 1
-        pack_a = c.n > columns and (not plain_a or pack_b)
-        k_block = round_up(facts.l1_bytes * 2 // 3 // (columns * size), lanes)
+        # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
+        large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
+        pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
+        pack_a = c.n > columns and (large or not plain_a)
+        k_block = round_up(target.l2_bytes // 8 // (columns * size), lanes)
         if not pack_b and c.m <= THIN:
-            k_block = 16
+            k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
         k_block = even_blocks(c.k, k_block, lanes)
-        row_block = max(rows, facts.l2_bytes // 2 // (k_block * size) // rows * rows)
-        column_block = max(columns, min(4096, facts.l3_bytes // 4 // (k_block * size)) // columns * columns)
+        row_block = max(rows, target.l2_bytes // 2 // (k_block * size) // rows * rows)
+        column_block = max(columns, min(4096, target.l3_bytes // 4 // (k_block * size)) // columns * columns)
+    batch = prod(c.batch)
     split_rows = c.m >= c.n
     extent, unit = (c.m, rows) if split_rows else (c.n, columns)
-    batch = int(np.prod(c.batch, dtype=np.int64))
-    wanted = -(-4 * facts.cores // max(batch, 1))
-    wanted = max(1, min(wanted, c.m * c.n * c.k >> 15)) if batch < 4 * facts.cores else 1
-    piece = max(unit, round_up(-(-extent // wanted), unit))
+    wanted = 1 if batch >= 4 * target.cores else 64 * target.cores
+    piece = round_up(max(1, -(-extent // wanted)), unit)
     pieces = -(-extent // piece)
     chunks = batch * pieces if c.m and c.n else 0
-    k_blocks = max(1, -(-c.k // k_block))
+    # A call a core, as each copies B for itself, or two where nothing is copied; none of less than about a microsecond.
+    calls = min(target.cores if pack_b else 2 * target.cores, batch * c.m * c.n * c.k // CALL_PRODUCTS)
+    grain = max(1, -(-chunks // max(1, calls)))
     return Plan(
         dots, lanes, rows, columns, row_block, k_block, column_block, pack_a, pack_b, split_rows, piece, pieces,
-        k_blocks, chunks,
+        max(1, -(-c.k // k_block)), chunks, grain,
     )  # fmt: skip
 
 
@@ -589,11 +615,12 @@ def even_blocks(extent: int, block: int, unit: int) -> int:
 def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
     """Rows and vectors of the register tile that takes the fewest cycles for m rows of so many vectors.
 
-    Model: two FMAs and two loads a cycle, four cycles of latency; accumulators, a row of B and an element of A in registers.
+    Model: two FMAs a cycle with four cycles of latency, and a tenth of a cycle a load (measured on a Zen 5). Registers hold the
+    accumulators, a row of B and an element of A.
     """
 
     def cycles(r: int, v: int) -> float:
-        return max(r * v / 2, (r + v) / 2, 4) + 0.25 if r and v else 0
+        return max(r * v / 2, 4) + (r + v) / 10 + 0.25 if r and v else 0
 
     def cost(shape: tuple[int, int]) -> tuple[float, int]:
         r, v = shape
@@ -615,39 +642,39 @@ def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
 class _Generator:
     """Writes the functions of one kernel."""
 
-    def __init__(self, name: str, contraction: Contraction, facts: Facts, plan: Plan) -> None:
-        self.name, self.contraction, self.plan, self.fma = name, contraction, plan, facts.fma
+    def __init__(self, name: str, contraction: Contraction, target: Target, plan: Plan) -> None:
+        self.name, self.contraction, self.plan, self.fma = name, contraction, plan, target.has_fma
         self.functions: dict[str, str] = {}
         c = contraction
         self.accumulator = c.accumulator
+        self.a, self.b = (c.a, c.producer_a), (c.b, c.producer_b)
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
-        self.a_by_rows = c.a.column == 1 or c.a.row != 1
+        self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)
         self.partial = plan.k_blocks > 1 and c.c.dtype != self.accumulator
 
     def module(self) -> str:
         """All functions, as text."""
         self._entry()
-        attributes = (
-            'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }\n'
-        )
-        return "\n".join(self.functions.values()) + "\n" + attributes
+        wide = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+        attributes = f"attributes #0 = {{ {wide} }}\nattributes #1 = {{ noinline {wide} }}\n"
+        return "\n".join([*self.functions.values(), attributes])
 
     def _function(
-        self, name: str, parameters: Sequence[str], linkage: str = "internal "
-    ) -> tuple[Builder, list[Value]]:
-        values = [Value(p.split()[0], p.split()[1]) for p in parameters]
-        noinline = "noinline " if linkage else ""
-        signature = f"{linkage}void @{name}({', '.join(['ptr %arguments', *parameters])}) {noinline}#0"
-        return Builder(signature, self.contraction.batch, self.fma), values
+        self, name: str, indices: str, pointers: str = "", external: bool = False
+    ) -> tuple[Builder, list[Index], list[Value]]:
+        """A new function of the arguments' pointer, some indices and some pointers."""
+        numbers = [Value("i64", f"%{index}") for index in indices.split()]
+        places = [Value("ptr", f"%{pointer}") for pointer in pointers.split()]
+        parameters = ", ".join(["ptr %arguments", *map(str, numbers + places)])
+        signature = (
+            f"void @{name}({parameters}) #0" if external else f"internal void @{name}({parameters}) #1"
+        )
+        return Builder(signature, self.contraction.batch, self.fma), [Index(v, 0) for v in numbers], places
 
-    def _produce_a(self, b: Builder, place: Place) -> Value:
-        return self._produce(b, place, self.contraction.a, self.contraction.producer_a)
-
-    def _produce_b(self, b: Builder, place: Place) -> Value:
-        return self._produce(b, place, self.contraction.b, self.contraction.producer_b)
-
-    def _produce(self, b: Builder, place: Place, matrix: Matrix, producer: Producer | None) -> Value:
+    def _produce(self, b: Builder, operand: tuple[Matrix, Producer | None], place: Place) -> Value:
+        """Elements of A or B, in the accumulator's dtype; zeros where the mask excludes them."""
+        matrix, producer = operand
         if producer is None:
             return b.convert(b.read(matrix, place), matrix.dtype, self.accumulator, place.lanes)
         value = producer(b, place)
@@ -665,22 +692,25 @@ class _Generator:
         body: Callable[[Index, int], None],
     ) -> None:
         """Steps of a fixed size, and a smaller one at the end of the whole extent."""
-        rest, end = extent % step, start
-        if extent >= step:
-            count = b.binary("sub", stop, start)
-            whole = b.binary("sub", count, b.binary("urem", count, step))
-            end = b.add(start, whole)
-            with b.loop(start, end, step) as loop:
-                body(loop.index, step)
-        if rest and extent < step:
-            body(end, rest)
-        elif rest:
+        rest = extent % step
+        if extent < step:
+            body(start, rest)
+            return
+        with b.loop(start, b.binary("sub", stop, step - 1), step) as loop:
+            body(loop.index, step)
+        if rest:
+            b.choose(b.compare("slt", loop.index, stop), lambda: body(loop.index, rest))
 
-            def tail() -> tuple[()]:
-                body(end, rest)
-                return ()
-
-            b.choose(b.compare("ult", end, stop), tail)
+    @contextmanager
+    def _blocks(
+        self, b: Builder, start: Index, stop: Index, size: int, extent: int
+    ) -> Iterator[tuple[Index, Index]]:
+        """The starts and ends of blocks of a size; no loop if the whole extent is one block."""
+        if extent <= size:
+            yield start, stop
+        else:
+            with b.loop(start, stop, size) as loop:
+                yield loop.index, b.binary("umin", loop.index + size, stop)
 
     def _mask(self, b: Builder, count: int) -> Value | None:
         return b.first_lanes(count, self.plan.lanes) if count < self.plan.lanes else None
@@ -690,13 +720,12 @@ class _Generator:
     def _pack_a(self) -> str:
         """Rows of A: each in a row of its own, or, if A is contiguous down its columns, in panels of [k][rows of a tile]."""
         name, plan, dtype = f"{self.name}.pack_a", self.plan, self.accumulator
-        b, values = self._function(
-            name, ("i64 %batch", "i64 %first", "i64 %last", "i64 %k", "i64 %k_end", "ptr %to")
+        b, (batch, first, last, k_start, k_end), (to,) = self._function(
+            name, "batch first last k k_end", "to"
         )
-        (batch, first, last, k_start, k_end), to = [Index(v, 0) for v in values[:5]], values[5]
 
         def row_vector(row: Index, target: Value, k: Index, count: int) -> None:
-            value = self._produce_a(b, Place(batch, row, k, 1, plan.lanes, self._mask(b, count)))
+            value = self._produce(b, self.a, Place(batch, row, k, 1, plan.lanes, self._mask(b, count)))
             b.store(value, b.address(target, b.binary("sub", k, k_start), dtype), dtype)
 
         def row(row: Index, _: int) -> None:
@@ -712,7 +741,7 @@ class _Generator:
                 for at in range(0, rows, plan.lanes):
                     place = Place(batch, row + at, loop.index, 0, plan.lanes, self._mask(b, rows - at))
                     # The lanes past the tile's rows are overwritten by the next store.
-                    b.store(self._produce_a(b, place), b.address(column, at, dtype), dtype)
+                    b.store(self._produce(b, self.a, place), b.address(column, at, dtype), dtype)
 
         if self.a_by_rows:
             self._sweep(b, first, last, 1, self.contraction.m, row)
@@ -724,10 +753,9 @@ class _Generator:
     def _pack_b(self) -> str:
         """Columns of B in panels of [k][columns of a tile]."""
         name, plan, c, dtype = f"{self.name}.pack_b", self.plan, self.contraction, self.accumulator
-        b, values = self._function(
-            name, ("i64 %batch", "i64 %first", "i64 %last", "i64 %k", "i64 %k_end", "ptr %to")
+        b, (batch, first, last, k_start, k_end), (to,) = self._function(
+            name, "batch first last k k_end", "to"
         )
-        (batch, first, last, k_start, k_end), to = [Index(v, 0) for v in values[:5]], values[5]
         lanes = plan.lanes
 
         def panel(column: Index, columns: int) -> None:
@@ -736,7 +764,7 @@ class _Generator:
                 row = b.address(target, b.scale(b.binary("sub", loop.index, k_start), plan.columns), dtype)
                 for at in range(0, columns, lanes):
                     place = Place(batch, loop.index, column + at, 1, lanes, self._mask(b, columns - at))
-                    b.store(self._produce_b(b, place), b.address(row, at, dtype), dtype)
+                    b.store(self._produce(b, self.b, place), b.address(row, at, dtype), dtype)
 
         # Squares of at most 8 by 8: shuffles of wider vectors take LLVM four times as long. A square at an edge reads its
         # last column again instead of the missing ones, and writes rows past the last k, which the panel has room for.
@@ -747,7 +775,7 @@ class _Generator:
             vectors = []
             for i in range(side):
                 at = b.binary("umin", column + i, c.n - 1) if c.n % side else column + i
-                vectors.append(self._produce_b(b, Place(batch, k, at, 0, side, mask)))
+                vectors.append(self._produce(b, self.b, Place(batch, k, at, 0, side, mask)))
             row = b.address(target, b.scale(b.binary("sub", k, k_start), plan.columns), dtype)
             for i, vector in enumerate(transpose(b, vectors)):
                 b.store(vector, b.address(row, i * plan.columns, dtype), dtype)
@@ -775,27 +803,18 @@ class _Generator:
         name = f"{self.name}.tile.{rows}x{columns}"
         if name in self.functions:
             return name
-        parameters = (
-            "i64 %batch",
-            "i64 %row",
-            "i64 %column",
-            "i64 %k",
-            "i64 %k_end",
-            "ptr %a",
-            "ptr %b",
-            "ptr %partial",
-        )
-        b, values = self._function(name, parameters)
-        (self._dots_body if self.plan.dots else self._tile_body)(b, values, rows, columns)
+        b, indices, pointers = self._function(name, "batch row column k k_end", "a b partial")
+        (self._dots if self.plan.dots else self._products)(b, indices, pointers, rows, columns)
         self.functions[name] = b.text()
         return name
 
-    def _tile_body(self, b: Builder, values: list[Value], rows: int, columns: int) -> None:
+    def _products(
+        self, b: Builder, indices: list[Index], pointers: list[Value], rows: int, columns: int
+    ) -> None:
+        """A tile whose vectors run along the rows of C: each element of A times a row of B, k after k."""
         plan, c, dtype, lanes = self.plan, self.contraction, self.accumulator, self.plan.lanes
-        (batch, row, column, k_start, k_end), (packed_a, packed_b, partial) = (
-            [Index(v, 0) for v in values[:5]],
-            values[5:],
-        )
+        batch, row, column, k_start, k_end = indices
+        packed_a, packed_b, partial = pointers
         starts = range(0, columns, lanes)
         masks = [self._mask(b, columns - at) for at in starts]
         places = [
@@ -819,13 +838,12 @@ class _Generator:
                 return read_c()
             return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
 
-        def interrupt() -> tuple[()]:
+        def interrupt() -> None:
             for i, value in enumerate(sums):
                 if self.partial:
                     b.store(value, partial_at(i), dtype)
                 else:
                     b.write(c.c, places[i], value)
-            return ()
 
         sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
         if c.k:
@@ -834,7 +852,7 @@ class _Generator:
                 b_row = [
                     b.load(b.address(packed_b, b.scale(loop.index, plan.columns) + at, dtype), dtype, lanes)
                     if plan.pack_b
-                    else self._produce_b(b, Place(batch, k, column + at, 1, lanes, mask))
+                    else self._produce(b, self.b, Place(batch, k, column + at, 1, lanes, mask))
                     for at, mask in zip(starts, masks, strict=True)
                 ]
                 for i in range(rows):
@@ -843,32 +861,37 @@ class _Generator:
                         at = b.scale(loop.index, steps[0]) + i * steps[1]
                         element = b.load(b.address(packed_a, at, dtype), dtype)
                     else:
-                        element = self._produce_a(b, Place(batch, row + i, k))
+                        element = self._produce(b, self.a, Place(batch, row + i, k))
                     element = b.splat(element, lanes)
                     for v, vector in enumerate(b_row):
                         number = i * len(b_row) + v
                         loop.carried[number] = b.multiply_add(element, vector, loop.carried[number], dtype)
             sums = loop.carried
 
-        def finish() -> tuple[()]:
+        def finish() -> None:
             self._finish(b, sums, places, len(starts))
-            return ()
 
         if plan.k_blocks == 1 or (c.epilogue is None and not self.partial):
             finish()
         else:
             b.choose(b.compare("eq", k_end, c.k), finish, interrupt)
 
-    def _dots_body(self, b: Builder, values: list[Value], rows: int, columns: int) -> None:
+    def _dots(self, b: Builder, indices: list[Index], pointers: list[Value], rows: int, columns: int) -> None:
+        """A tile of dot products, whose vectors run along k."""
         c, dtype, lanes = self.contraction, self.accumulator, self.plan.lanes
-        batch, row, column = (Index(v, 0) for v in values[:3])
+        batch, row, column = indices[:3]
         sums = [b.constant(0, dtype, lanes)] * (rows * columns)
+
+        def a_row(i: int, k: Index, mask: Value | None) -> Value:
+            if self.plan.pack_a:
+                return b.load(b.address(pointers[0], k + i * self.a_stride, dtype), dtype, lanes)
+            return self._produce(b, self.a, Place(batch, row + i, k, 1, lanes, mask))
 
         def step(k: Index, count: int, sums: list[Value]) -> list[Value]:
             mask = self._mask(b, count)
-            a_rows = [self._produce_a(b, Place(batch, row + i, k, 1, lanes, mask)) for i in range(rows)]
+            a_rows = [a_row(i, k, mask) for i in range(rows)]
             for j in range(columns):
-                vector = self._produce_b(b, Place(batch, k, column + j, 0, lanes, mask))
+                vector = self._produce(b, self.b, Place(batch, k, column + j, 0, lanes, mask))
                 for i in range(rows):
                     sums[i * columns + j] = b.multiply_add(a_rows[i], vector, sums[i * columns + j], dtype)
             return sums
@@ -913,71 +936,49 @@ class _Generator:
     def _region(self) -> str:
         """Rows and columns of one matrix of the batch: the blocks, and the tiles of each."""
         name, plan, c, dtype = f"{self.name}.region", self.plan, self.contraction, self.accumulator
-        parameters = ("i64 %batch", "i64 %row", "i64 %row_end", "i64 %column", "i64 %column_end",
-                      "ptr %a", "ptr %b", "ptr %partial")  # fmt: skip
-        b, values = self._function(name, parameters)
-        (batch, row, row_end, column, column_end), (to_a, to_b, partial) = (
-            [Index(v, 0) for v in values[:5]],
-            values[5:],
+        b, indices, (to_a, to_b, partial) = self._function(
+            name, "batch row row_end column column_end", "a b partial"
         )
+        batch, row, row_end, column, column_end = indices
+        depth = Index(None, 0), Index(None, c.k)
 
         def call(function: str, *operands: Index | Value) -> None:
             texts = [str(x if isinstance(x, Value) else b.number(x)) for x in operands]
             b.statement(f"call void @{function}({', '.join(['ptr %arguments', *texts])})")
 
-        with b.loop(column, column_end, plan.column_block) as columns:
-            j = columns.index
-            j_end = b.binary("umin", j + plan.column_block, column_end)
-            with b.loop(0, max(c.k, 1), plan.k_block, nonempty=True) as depth:
-                k, k_end = depth.index, b.binary("umin", depth.index + plan.k_block, c.k)
-                if plan.pack_b:
-                    call(self._pack_b(), batch, j, j_end, k, k_end, to_b)
-                with b.loop(row, row_end, plan.row_block) as rows:
-                    i, i_end = rows.index, b.binary("umin", rows.index + plan.row_block, row_end)
-                    if plan.pack_a:
-                        call(self._pack_a(), batch, i, i_end, k, k_end, to_a)
+        def tile(i: Index, height: int, j: Index, width: int) -> None:
+            across, down = b.binary("sub", j, j_start), b.binary("sub", i, i_start)
+            panel_a, panel_b, sums = to_a, to_b, partial
+            if plan.pack_a:
+                panel_a = b.address(to_a, b.scale(down, self.a_stride), dtype)
+            if plan.pack_b:
+                panel_b = b.address(to_b, b.scale(across, plan.k_block), dtype)
+            if self.partial:
+                position = b.add(b.scale(b.binary("sub", i, row), plan.column_block), across)
+                sums = b.address(partial, position, dtype)
+            call(self._tile(height, width), batch, i, j, k, k_end, panel_a, panel_b, sums)
 
-                    def strip(at_column: Index, width: int) -> None:
-                        offset = b.binary("sub", at_column, j)  # noqa: B023
-                        b_panel = (
-                            b.address(to_b, b.scale(offset, plan.k_block), dtype) if plan.pack_b else to_b
-                        )
+        def strip(j: Index, width: int) -> None:
+            self._sweep(b, i_start, i_end, plan.rows, c.m, lambda i, height: tile(i, height, j, width))
 
-                        def tile(at_row: Index, height: int) -> None:
-                            a_panel, sums = to_a, partial
-                            if plan.pack_a:
-                                a_panel = b.address(
-                                    a_panel, b.scale(b.binary("sub", at_row, i), self.a_stride), dtype
-                                )
-                            if self.partial:
-                                position = b.add(
-                                    b.scale(b.binary("sub", at_row, row), plan.column_block), offset
-                                )
-                                sums = b.address(sums, position, dtype)
-                            call(
-                                self._tile(height, width),
-                                batch,
-                                at_row,
-                                at_column,
-                                k,
-                                k_end,
-                                a_panel,
-                                b_panel,
-                                sums,
-                            )
-
-                        self._sweep(b, i, i_end, plan.rows, c.m, tile)
-
-                    self._sweep(b, j, j_end, plan.columns, c.n, strip)
+        with (
+            self._blocks(b, column, column_end, plan.column_block, c.n) as (j_start, j_end),
+            self._blocks(b, *depth, plan.k_block, c.k) as (k, k_end),
+        ):
+            if plan.pack_b:
+                call(self._pack_b(), batch, j_start, j_end, k, k_end, to_b)
+            with self._blocks(b, row, row_end, plan.row_block, c.m) as (i_start, i_end):
+                if plan.pack_a:
+                    call(self._pack_a(), batch, i_start, i_end, k, k_end, to_a)
+                self._sweep(b, j_start, j_end, plan.columns, c.n, strip)
         self.functions[name] = b.text()
         return name
 
     def _entry(self) -> None:
         """The kernel: scratch, and the chunks, those of neighbouring rows or columns as one region."""
-        plan, c = self.plan, self.contraction
-        b, (begin, end) = self._function(self.name, ("i64 %begin", "i64 %end"), linkage="")
-        if plan.chunks:
-            self._chunks(b, Index(begin, 0), Index(end, 0))
+        b, (begin, end), _ = self._function(self.name, "begin end", external=True)
+        if self.plan.chunks:
+            self._chunks(b, begin, end)
         self.functions[self.name] = b.text()
 
     def _chunks(self, b: Builder, begin: Index, end: Index) -> None:
@@ -1004,15 +1005,18 @@ class _Generator:
             self.functions["malloc"] = "declare ptr @malloc(i64)\ndeclare void @free(ptr)\n"
         region = self._region()
         with b.loop(begin, end, 1) as loop:
-            batch, piece = (b.binary(op, loop.index, plan.pieces) for op in ("udiv", "urem"))
+            batch, piece = Index(None, 0), loop.index
+            if plan.chunks != plan.pieces:
+                batch, piece = (b.binary(op, loop.index, plan.pieces) for op in ("udiv", "urem"))
             count = b.binary("umin", b.binary("sub", end, loop.index), b.binary("sub", plan.pieces, piece))
             loop.step = b.number(count)
             first = b.scale(piece, plan.piece)
             extent = c.m if plan.split_rows else c.n
             last = b.binary("umin", b.add(first, b.scale(count, plan.piece)), extent)
-            ranges = [(first, last), (Index(None, 0), Index(None, c.n if plan.split_rows else c.m))]
-            rows, columns = ranges if plan.split_rows else reversed(ranges)
-            operands = [b.number(x) for x in (batch, *rows, *columns)] + buffers
+            ends = [first, last]
+            whole = [Index(None, 0), Index(None, c.n if plan.split_rows else c.m)]
+            ranges = ends + whole if plan.split_rows else whole + ends
+            operands = [b.number(x) for x in (batch, *ranges)] + buffers
             b.statement(f"call void @{region}({', '.join(['ptr %arguments', *map(str, operands)])})")
         if scratch is not None:
             b.statement(f"call void @free({scratch})")
@@ -1038,5 +1042,5 @@ def reduce_lanes(b: Builder, value: Value, dtype: DType, lanes: int) -> Value:
     while lanes > 1:
         lanes //= 2
         halves = [b.shuffle(value, value, range(at, at + lanes)) for at in (0, lanes)]
-        value = b.sum(*halves, dtype)
+        value = b.sum(halves[0], halves[1], dtype)
     return b.instruction(TYPES[dtype], f"extractelement {value}, i32 0")

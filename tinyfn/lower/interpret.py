@@ -68,7 +68,7 @@ def run_nest(nest: Nest, arrays: dict[UOp, np.ndarray]) -> None:
 
 def run(graph: Graph, values: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The graph's outputs through its nests."""
-    arrays: dict[UOp, Any] = {n: np.ascontiguousarray(v) for n, v in zip(graph.inputs, values, strict=True)}
+    arrays: dict[UOp, Any] = {n: np.asarray(v, order="C") for n, v in zip(graph.inputs, values, strict=True)}
     with np.errstate(all="ignore"):
         for each in group(graph):
             if isinstance(each, Nest):
@@ -76,5 +76,5 @@ def run(graph: Graph, values: Sequence[np.ndarray]) -> list[np.ndarray]:
             else:
                 node = each.node
                 result = step(node)(*[arrays[s] for s in node.src])
-                arrays[node] = result if isinstance(result, (list, tuple)) else np.ascontiguousarray(result)
+                arrays[node] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
     return [arrays[node] for node in graph.outputs]

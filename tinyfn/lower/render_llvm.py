@@ -614,6 +614,8 @@ class Renderer:
             return self._to_bfloat16(self.cast(name, source, dtypes.float32, vector), vector)
         if source is dtypes.bfloat16:
             return self.cast(self._from_bfloat16(name, vector), dtypes.float32, target, vector)
+        if source is dtypes.float64 and target is dtypes.float16:
+            return self.cast(self._rounded_to_odd(name, vector), dtypes.float32, target, vector)
         kinds = [self.vector(register_type(d)) if vector else register_type(d) for d in (source, target)]
         from_float, to_float = dtypes.is_float(source), dtypes.is_float(target)
         if from_float and to_float:
@@ -658,6 +660,26 @@ class Renderer:
         is_nan = self.op(f"fcmp uno {single} {name}, {name}")
         chosen = self.op(f"select {bools} {is_nan}, {word} {quiet}, {word} {rounded}")
         return self.op(f"trunc {word} {chosen} to {half}")
+
+    def _rounded_to_odd(self, name: str, vector: bool) -> str:
+        """A double as a float from which rounding to half gives what rounding the double would.
+
+        Where the float is not exact its last bit is set, after rounding towards zero, so that no tie can arise."""
+        double, word, single, bools = (
+            self.vector(k) if vector else k for k in ("double", "i32", "float", "i1")
+        )
+        near = self.op(f"fptrunc {double} {name} to {single}")
+        back = self.op(f"fpext {single} {near} to {double}")
+        size, size_back = (
+            self.call(double, f"llvm.fabs.{f'v{self.plan.lanes}' if vector else ''}f64", (double, v))
+            for v in (name, back)
+        )
+        above = self.op(f"fcmp ogt {double} {size_back}, {size}")
+        inexact = self.op(f"fcmp one {double} {back}, {name}")
+        bits = self.op(f"bitcast {single} {near} to {word}")
+        below = self.op(f"sub {word} {bits}, {self.op(f'zext {bools} {above} to {word}')}")
+        odd = self.op(f"or {word} {below}, {self.op(f'zext {bools} {inexact} to {word}')}")
+        return self.op(f"bitcast {word} {odd} to {single}")
 
     # Memory
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,11 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 # L1 data, L2 and L3 in bytes, for a machine that does not tell.
 DEFAULT_CACHES = (32 << 10, 512 << 10, 8 << 20)
+
+# A fork must not find llvmlite half imported by another thread, or the child waits for that import forever.
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Target(NamedTuple):
@@ -38,9 +44,11 @@ class Target(NamedTuple):
 @cache
 def host_target() -> Target:
     """The machine that this process runs on; loads llvmlite the first time."""
-    from llvmlite import binding as llvm
+    with _lock:
+        from llvmlite import binding as llvm
 
-    triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
+        triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
+        cpu = llvm.get_host_cpu_name()
     name = triple.split("-")[0].replace("arm64", "aarch64")
     vector_bytes, registers, has_fma = vector_facts(
         name, frozenset(feature for feature, present in features.items() if present)
@@ -48,7 +56,7 @@ def host_target() -> Target:
     return Target(
         name,
         triple,
-        llvm.get_host_cpu_name(),
+        cpu,
         features.flatten(),
         vector_bytes,
         registers,

@@ -35,9 +35,7 @@ def at_user() -> str:
     return f"; at {user_line()}"
 
 
-def described(*xs: Array) -> str:
-    """`float32[3] and float32[4]`."""
-    return o.described(*xs)
+described = o.described
 
 
 def operand(x: Any, what: str) -> Array:
@@ -113,15 +111,6 @@ def sequence(xs: Any, what: str) -> list[Array]:
 def promoted(*xs: Any) -> list[Array]:
     """The arguments as arrays of one dtype."""
     return o.promote(*xs)[0]
-
-
-def move_to(x: Array, axis: int, target: int) -> Array:
-    """x with one axis moved and the others in their order; both counted from the front."""
-    if axis == target:
-        return x
-    order = [a for a in range(x.ndim) if a != axis]
-    order.insert(target, axis)
-    return permute(x, order)
 
 
 def permute(x: Array, order: Sequence[int]) -> Array:

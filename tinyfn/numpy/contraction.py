@@ -13,6 +13,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
+from ..trace.prims.movement import move_axis
 from ..trace.sint import is_symbolic
 from .common import (
     ArrayLike,
@@ -25,7 +26,6 @@ from .common import (
     concatenate_arrays,
     described,
     inexact,
-    move_to,
     operand,
     permute,
     promoted,
@@ -91,8 +91,8 @@ def vecdot(
 ) -> Array:
     """The sums of products along an axis of both, broadcasting the others."""
     x, y = _operands("vecdot", preferred_element_type, x1, x2)
-    x = move_to(x, axis_of(axis, x.ndim, "vecdot"), x.ndim - 1)
-    y = move_to(y, axis_of(axis, y.ndim, "vecdot"), y.ndim - 1)
+    x = move_axis(x, axis_of(axis, x.ndim, "vecdot"), x.ndim - 1)
+    y = move_axis(y, axis_of(axis, y.ndim, "vecdot"), y.ndim - 1)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"vecdot of {described(x, y)}: the axes have different sizes{at_user()}")
     return einsum("...i,...i->...", x, y)
@@ -174,8 +174,8 @@ def cross(
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = promoted(operand(a, "cross"), operand(b, "cross"))
-    x = move_to(x, axis_of(axisa, x.ndim, "cross"), x.ndim - 1)
-    y = move_to(y, axis_of(axisb, y.ndim, "cross"), y.ndim - 1)
+    x = move_axis(x, axis_of(axisa, x.ndim, "cross"), x.ndim - 1)
+    y = move_axis(y, axis_of(axisb, y.ndim, "cross"), y.ndim - 1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"cross of {described(x, y)}: vectors must have 2 or 3 elements{at_user()}")
     flat = x.shape[-1] == y.shape[-1] == 2
@@ -190,7 +190,7 @@ def cross(
         return last
     parts = [subtract(multiply(x1, y2), multiply(x2, y1)), subtract(multiply(x2, y0), multiply(x0, y2)), last]
     result = concatenate_arrays([reshape(p, (*p.shape, 1)) for p in parts], last.ndim)
-    return move_to(result, result.ndim - 1, axis_of(axisc, result.ndim, "cross"))
+    return move_axis(result, result.ndim - 1, axis_of(axisc, result.ndim, "cross"))
 
 
 # einsum

@@ -17,6 +17,7 @@ from ..trace.array import Array, wrap
 from ..trace.errors import ConcretizationError
 from ..trace.index import reshape, wrap_positions
 from ..trace.indexing import AtIndex, fill_value_of, getitem
+from ..trace.prims.movement import move_axis
 from ..trace.tracing import current_trace
 from .common import (
     ArrayLike,
@@ -29,7 +30,6 @@ from .common import (
     floats,
     full_of,
     iota,
-    move_to,
     operand,
     permute,
     promoted,
@@ -103,7 +103,7 @@ def take_along_axis(
         )
     place = axis_of(axis, x.ndim, "take_along_axis")
     last = x.ndim - 1
-    x, positions = move_to(x, place, last), move_to(positions, place, last)
+    x, positions = move_axis(x, place, last), move_axis(positions, place, last)
     n, m = x.shape[-1], positions.shape[-1]
     batch = o.broadcast_shapes(x.shape[:-1], positions.shape[:-1])
     x, positions = o.broadcast_to(x, (*batch, n)), o.broadcast_to(positions, (*batch, m))
@@ -111,13 +111,13 @@ def take_along_axis(
 
     positions = wrap_positions(positions, n)
     if isinstance(n, int) and n == 0:
-        return move_to(o.broadcast_to(fill_value_of(x, fill_value), (*batch, m)), last, place)
+        return move_axis(o.broadcast_to(fill_value_of(x, fill_value), (*batch, m)), last, place)
     params = {"axes": (last,), "sizes": (1,), "batch_dims": last, "mode": "fill" if fills else "clip"}
     result = reshape(bind(prims.gather, (x, reshape(positions, (*batch, m, 1))), params), (*batch, m))
     if fills:
         inside = bitwise_and(o.greater_equal(positions, 0), less(positions, n))
         result = where(inside, result, fill_value_of(x, fill_value))
-    return move_to(result, last, place)
+    return move_axis(result, last, place)
 
 
 def put_along_axis(
@@ -198,14 +198,14 @@ def argsort(
         x, axis = reshape(x, (x.size,)), 0
     place = axis_of(axis, x.ndim, "argsort")
     last = x.ndim - 1
-    x = move_to(x, place, last)
+    x = move_axis(x, place, last)
     if descending:
         # The stable order of the reversed elements, in reverse, is descending and stable.
         x = bind(prims.flip, (x,), {"axes": (last,)})
     result = bind(prims.extern, (x,), {"function": prims.ARGSORT})
     if descending:
         result = subtract(x.shape[last] - 1, bind(prims.flip, (result,), {"axes": (last,)}))
-    return move_to(result, last, place)
+    return move_axis(result, last, place)
 
 
 def sort(
@@ -584,7 +584,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     new = cast(values, x.dtype)
     if at.ndim == 0 and new.ndim:
         new = (
-            move_to(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place)
+            move_axis(reshape(new, (1,) * (x.ndim - new.ndim) + new.shape), 0, place)
             if new.ndim <= x.ndim
             else new
         )

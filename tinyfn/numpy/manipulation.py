@@ -17,6 +17,7 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape as reshaped
 from ..trace.indexing import AtIndex
+from ..trace.prims.movement import move_axis
 from ..trace.sint import is_symbolic
 from .common import (
     ArrayLike,
@@ -30,7 +31,6 @@ from .common import (
     concatenate_arrays,
     described,
     iota,
-    move_to,
     operand,
     permute,
     promoted,
@@ -126,7 +126,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     x = operand(a, "rollaxis")
     place = axis_of(axis, x.ndim, "rollaxis")
     target = start + x.ndim if start < 0 else start
-    return move_to(x, place, target - 1 if target > place else target)
+    return move_axis(x, place, target - 1 if target > place else target)
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:

@@ -18,6 +18,7 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prim import Primitive
+from ..trace.prims.movement import move_axis
 from .common import (
     ArrayLike,
     Axis,
@@ -32,7 +33,6 @@ from .common import (
     full_of,
     inexact,
     keep_axes,
-    move_to,
     operand,
     slice_axis,
 )
@@ -563,14 +563,14 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     """The integral of y along an axis by the trapezoidal rule, over positions x or a fixed distance."""
     heights = inexact(y, "trapezoid")
     place = axis_of(axis, heights.ndim, "trapezoid")
-    heights = move_to(heights, place, heights.ndim - 1)
+    heights = move_axis(heights, place, heights.ndim - 1)
     n, last = heights.shape[-1], heights.ndim - 1
     between = add(slice_axis(heights, last, 1, n), slice_axis(heights, last, 0, n - 1))
     if x is None:
         return multiply(multiply(sum(between, -1), 0.5), dx)
     positions = inexact(x, "trapezoid")
     if positions.ndim > 1:
-        positions = move_to(positions, place, positions.ndim - 1)
+        positions = move_axis(positions, place, positions.ndim - 1)
     return multiply(0.5, sum(multiply(diff(positions), between), -1))
 
 
@@ -796,7 +796,7 @@ def _quantile(x: Array, share_below: Any, axis: Axis, method: str, keepdims: boo
         result = multiply(add(below, above), 0.5) if method == "midpoint" else below
     nothing = less(count, 1) if skip else o.greater(missing, 0)
     result = _where(nothing, o.scalar(float("nan"), x.dtype), result)
-    result = move_to(result, len(rest), 0)
+    result = move_axis(result, len(rest), 0)
     shape = tuple([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else rest
     return cast(reshape(result, (*q.shape, *shape)), x.dtype)
 

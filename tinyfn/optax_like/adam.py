@@ -7,7 +7,7 @@ from typing import Any
 
 from ..trace import operators, prims
 from ..trace.dtype import DType
-from .base import Optimizer, Rule, State, full, stored
+from .base import Optimizer, Rule, State, stored
 from .flat import Numbers, Parts
 from .settings import number, real
 
@@ -31,7 +31,7 @@ class LambRule(Rule):
         )  # fmt: skip
 
     def shared_state(self, dtype: DType) -> State:
-        return {"b1_t": full((1,), 1, dtype), "b2_t": full((1,), 1, dtype)}
+        return {"b1_t": operators.full(1, dtype, (1,)), "b2_t": operators.full(1, dtype, (1,))}
 
     def advance(self, shared: State) -> State:
         b1_t, b2_t = shared["b1_t"], shared["b2_t"]

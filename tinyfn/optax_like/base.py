@@ -29,10 +29,9 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators, prims, pytree
-from ..trace.array import Array, as_array, wrap
+from ..trace.array import Array, as_array
 from ..trace.dtype import DType
 from ..trace.errors import user_line
-from ..trace.tracing import current_trace
 from .flat import Numbers, Parts, Segments, merge, ravel, select
 from .parameters import Parameters, is_trainable
 from .settings import flag, number, state_dtype
@@ -118,17 +117,17 @@ class Rule(Optimizer):
             )
         is_double = any(array.dtype is dtypes.float64 for array in trainable)
         dtype = dtypes.float64 if is_double else dtypes.float32
-        state: State = {} if self.const_lr else {"lr": full((1,), self.lr, dtype)}
+        state: State = {} if self.const_lr else {"lr": operators.full(self.lr, dtype, (1,))}
         state.update(self.shared_state(dtype))
         for slot in self.slots:
             if self.fused:
                 state[slot] = {
-                    parameter.name: full((sum(sizes),), 0, self._slot_dtype(parameter))
+                    parameter.name: operators.full(0, self._slot_dtype(parameter), (sum(sizes),))
                     for parameter, sizes in _sizes_by_dtype(parameters.arrays).items()
                 }
             else:
                 zeros = [
-                    full(a.shape, 0, self._slot_dtype(a.dtype)) if is_trainable(a.dtype) else None
+                    operators.full(0, self._slot_dtype(a.dtype), a.shape) if is_trainable(a.dtype) else None
                     for a in parameters.arrays
                 ]
                 state[slot] = pytree.unflatten(parameters.tree, zeros)
@@ -305,13 +304,6 @@ def set_learning_rate(state: State, lr: Any) -> State:
 
 
 # Arrays
-
-
-def full(shape: tuple[Any, ...], value: float, dtype: DType) -> Array:
-    """An array of one value everywhere; in a trace it is a constant."""
-    if current_trace() is None:
-        return wrap(np.full(shape, value, dtype) if value else np.zeros(shape, dtype))
-    return operators.broadcast_to(operators.scalar(value, dtype), shape)
 
 
 def stored(x: Numbers, like: Numbers) -> tuple[Numbers, Numbers]:

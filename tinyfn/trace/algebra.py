@@ -11,7 +11,8 @@ from typing import Any
 
 from . import dtype as dtypes
 from .dtype import DType
-from .rewrite import Pattern, Rule, RuleSet, anything, constant, repeated
+from .pattern import Pattern, anything, constant, repeated
+from .rewrite import Rule, RuleSet
 from .scalar import (
     ADD,
     AND,

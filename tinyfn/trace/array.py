@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from . import errors
 from .dtype import DType
 from .errors import DeletedArrayError, user_line
 
@@ -26,9 +27,8 @@ class Array:
 
     __slots__ = ("__weakref__", "_value", "weak_type")
     _value: np.ndarray | None
-    weak_type: (
-        bool  # whether it came from Python scalars alone, and so takes the dtype of what it is combined with
-    )
+    # Whether it came from Python scalars alone, and so takes the dtype of what it is combined with.
+    weak_type: bool
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise TypeError("make an array with tinyfn.numpy.array(...)")
@@ -97,7 +97,7 @@ class Array:
     # Conversions
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        value = self.concrete("convert it to a NumPy array", _errors().TracerArrayConversionError)
+        value = self.concrete("convert it to a NumPy array", errors.TracerArrayConversionError)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
                 raise ValueError(
@@ -107,7 +107,7 @@ class Array:
         return value.copy() if copy else value
 
     def __dlpack__(self, **options: Any) -> Any:
-        value = self.concrete("export it with DLPack", _errors().TracerArrayConversionError)
+        value = self.concrete("export it with DLPack", errors.TracerArrayConversionError)
         if options.get("copy") is False or options.get("max_version") is not None:
             return value.__dlpack__(**options)
         # A consumer that knows only the old protocol can't be told that the buffer is read-only, so it gets a copy.
@@ -118,15 +118,15 @@ class Array:
 
     def item(self, *index: int) -> Any:
         """The Python scalar of an array with one element, or of the element at the index."""
-        return self.concrete("take its item()", _errors().ConcretizationError).item(*index)
+        return self.concrete("take its item()", errors.ConcretizationError).item(*index)
 
     def tolist(self) -> Any:
         """The elements as (nested lists of) Python scalars."""
-        return self.concrete("make a list of it", _errors().ConcretizationError).tolist()
+        return self.concrete("make a list of it", errors.ConcretizationError).tolist()
 
     def __bool__(self) -> bool:
         value = self.concrete(
-            "use it as a condition (`if`, `while`, `and`, `or`, `not`)", _errors().TracerBoolConversionError
+            "use it as a condition (`if`, `while`, `and`, `or`, `not`)", errors.TracerBoolConversionError
         )
         if value.size != 1:
             described = dtypes.describe(value.dtype, value.shape)
@@ -143,17 +143,17 @@ class Array:
         return value.reshape(())
 
     def __int__(self) -> int:
-        return int(self._scalar("make a Python int of it", _errors().ConcretizationError))
+        return int(self._scalar("make a Python int of it", errors.ConcretizationError))
 
     def __float__(self) -> float:
-        return float(self._scalar("make a Python float of it", _errors().ConcretizationError))
+        return float(self._scalar("make a Python float of it", errors.ConcretizationError))
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("make a Python complex of it", _errors().ConcretizationError))
+        return complex(self._scalar("make a Python complex of it", errors.ConcretizationError))
 
     def __index__(self) -> int:
         value = self.concrete(
-            "use it as a Python index, length or count", _errors().TracerIntegerConversionError
+            "use it as a Python index, length or count", errors.TracerIntegerConversionError
         )
         if value.ndim or value.dtype.kind not in "iu":
             described = dtypes.describe(value.dtype, value.shape)
@@ -163,16 +163,22 @@ class Array:
         return int(value)
 
     def __hash__(self) -> int:
-        raise TypeError("arrays are not hashable; use a tuple of Python numbers, or .tolist(), as a key")
+        raise TypeError(
+            f"arrays are not hashable; at {user_line()}: use Python numbers (x.item(), or a tuple of them) as a key"
+        )
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a scalar array has no length")
+            raise TypeError(
+                f"{dtypes.describe(self.dtype, ())} is a scalar and has no length; at {user_line()}"
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise TypeError("can't iterate over a scalar array")
+            raise TypeError(
+                f"{dtypes.describe(self.dtype, ())} is a scalar: can't iterate over it; at {user_line()}"
+            )
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
@@ -283,12 +289,6 @@ class Array:
         def nonzero(self, *args: Any, **options: Any) -> Any: ...
         def searchsorted(self, *args: Any, **options: Any) -> Any: ...
         def choose(self, *args: Any, **options: Any) -> Any: ...
-
-
-def _errors() -> Any:
-    from . import errors
-
-    return errors
 
 
 def wrap(value: np.ndarray, weak_type: bool = False) -> Array:

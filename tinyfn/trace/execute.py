@@ -64,7 +64,7 @@ class Plan:
     __slots__ = ("constants", "outputs", "size", "steps")
 
     def __init__(self, inputs: Sequence[UOp], outputs: Sequence[UOp]):
-        order = [node for node in toposort(outputs, stop=inputs)]
+        order = toposort(outputs, stop=inputs)
         slot = {node: i for i, node in enumerate([*inputs, *order])}
         last: dict[UOp, int] = {}
         for i, node in enumerate(order):

@@ -16,9 +16,8 @@ from .prim import Aval, Primitive
 from .uop import CONST, INPUT, OUTPUT, UOp, input_node, output, substitute, toposort
 
 T = TypeVar("T")
-MOST_DERIVED = (
-    128  # how much a graph keeps of what transforms made of it: one entry for each batch size, for example
-)
+# How much a graph keeps of what transforms made of it: one entry for each batch size, for example.
+MOST_DERIVED = 128
 
 
 class Graph:
@@ -120,11 +119,6 @@ class Graph:
     def inline(self, arguments: Sequence[UOp]) -> list[UOp]:
         """The outputs with the inputs replaced by other nodes of the same dtypes and shapes."""
         return substitute(self.outputs, dict(zip(self.inputs, arguments, strict=True)))
-
-    def renewed(self) -> Graph:
-        """The same function with inputs of its own."""
-        inputs = [input_node(node.dtype, node.shape, node.arg.name) for node in self.inputs]
-        return Graph(inputs, self.inline(inputs), self.captured, self.name)
 
     def avals(self) -> tuple[Aval, ...]:
         """The dtypes and shapes of the inputs."""

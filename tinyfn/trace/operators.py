@@ -22,7 +22,7 @@ from .uop import const
 
 
 def to_dtype(x: Array, dtype: DType) -> Array:
-    """x cast to a dtype, or x itself if it has that dtype and is not weak."""
+    """x cast to a dtype, or x itself, weak or not, if it has that dtype."""
     if x.dtype is dtype:
         return x
     return bind(prims.convert, (x,), {"dtype": dtype})
@@ -90,6 +90,13 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
                 )
         result.append(size)
     return tuple(result)
+
+
+def full(value: Any, dtype: DType, shape: tuple[Any, ...]) -> Array:
+    """An array of one value everywhere; within a trace it is a constant of the graph, broadcast."""
+    if current_trace() is None:
+        return wrap(np.full(shape, from_scalar(value, dtype), dtype) if value else np.zeros(shape, dtype))
+    return broadcast_to(scalar(value, dtype), shape)
 
 
 def broadcast_to(x: Array, shape: tuple[Any, ...]) -> Array:
@@ -301,12 +308,9 @@ def matmul(x: Any, y: Any) -> Array:
             f"matmul of {described(x, y)}: the last axis of the first has size {inner_x}, but the "
             f"{'last but one' if y.ndim > 1 else 'only'} axis of the second has size {inner_y}; at {user_line()}"
         )
-    if y.ndim <= 2 or (x.ndim == 1 and y.ndim == 2):
+    if x.ndim == 1 or y.ndim <= 2:
         axis = 0 if y.ndim == 1 else y.ndim - 2
         return bind(prims.dot_general, (x, y), {"contract": ((x.ndim - 1,), (axis,)), "batch_axes": ((), ())})
-    if x.ndim == 1:
-        result = bind(prims.dot_general, (x, y), {"contract": ((0,), (y.ndim - 2,)), "batch_axes": ((), ())})
-        return result
     batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x, y = broadcast_to(x, (*batch, *x.shape[-2:])), broadcast_to(y, (*batch, *y.shape[-2:]))
     axes = tuple(range(len(batch)))

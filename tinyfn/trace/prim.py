@@ -53,9 +53,8 @@ class Primitive:
     family = "other"
     is_scalar = False
     reference: Callable[..., Any]
-    vjp: Callable[..., Any] | None = (
-        None  # (ct, out, args, needs, **params) -> one cotangent or None per argument
-    )
+    # (ct, out, args, needs, **params) -> one cotangent or None per argument
+    vjp: Callable[..., Any] | None = None
     ulp = 0  # by how many units in the last place compiled results may differ from the reference's
 
     def __init__(self, name: str | None = None):

@@ -25,8 +25,9 @@ def source(graph: Graph) -> str:
 
 def namespace() -> dict[str, Any]:
     """The names that printed graphs use: `dtype(name)`, `const(value, dtype)`, `@graph` and the primitives."""
+    from .operators import scalar
     from .prims.extern import ARGSORT
-    from .tracing import lift_scalar, trace_function
+    from .tracing import trace_function
 
     def graph(function: Any) -> Graph:
         """The graph of a function whose parameters are annotated with their dtypes and shapes."""
@@ -40,7 +41,7 @@ def namespace() -> dict[str, Any]:
         parsed = np.asarray(
             complex(text) if dtype.startswith("complex") else float(text) if "float" in dtype else int(text)
         )
-        return lift_scalar(parsed.astype(dtypes.canonical(dtype)).reshape(()), dtypes.canonical(dtype))
+        return scalar(parsed.astype(dtypes.canonical(dtype)).reshape(()), dtypes.canonical(dtype))
 
     named = {_name(primitive.name): primitive for primitive in REGISTRY.values()}
     return {**named, "dtype": dtypes.canonical, "const": const, "argsort_function": ARGSORT, "graph": graph}

@@ -6,6 +6,7 @@ subgraphs need no rule: hash-consing has merged them already.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from . import dtype as dtypes
 from . import prims as p
 from .graph import Graph
+from .pattern import Pattern, anything, constant, repeated
 from .prim import REGISTRY, Elementwise
-from .rewrite import Pattern, Rule, RuleSet, anything, constant, repeated, rewrite
-from .uop import CONST, UOp, const
+from .rewrite import Rule, RuleSet, rewrite
+from .uop import UOp, const
 
-x, y, c = anything("x"), anything("y"), constant(None, "c")
+x, y = anything("x"), anything("y")
 
 
 def _everywhere(value: float) -> tuple[Pattern, ...]:
@@ -200,20 +202,12 @@ def _build() -> RuleSet:
     return RuleSet(rules)
 
 
-RULES: RuleSet | None = None
-
-
+@cache
 def rules() -> RuleSet:
     """The rules; they are made at the first use, over all elementwise primitives that there are then."""
-    global RULES
-    if RULES is None:
-        RULES = _build()
-    return RULES
+    return _build()
 
 
 def simplify(graph: Graph) -> Graph:
     """The graph, simplified: the same inputs, and outputs with the same bits."""
     return Graph(graph.inputs, rewrite(graph.outputs, rules()), graph.captured, graph.name)
-
-
-__all__ = ["CONST", "rules", "simplify"]

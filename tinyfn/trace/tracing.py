@@ -19,7 +19,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import errors, execute, pytree
-from .array import Array, as_array, from_scalar, is_scalar, own, wrap
+from .array import Array, as_array, is_scalar, own
 from .graph import Graph
 from .prim import Aval, Primitive, hooks
 from .uop import INPUT, UOp, const, input_node, output, substitute, toposort
@@ -161,13 +161,11 @@ class Trace:
         self.parent = _state.trace
         self.inputs: list[UOp] = []
         self.known: dict[UOp, Array] = {}
-        self.captured: dict[
-            Any, tuple[UOp, Array | None]
-        ] = {}  # None: a stand-in for a tracer of a closed trace
+        # By identity; the array is None for a stand-in for a tracer of a closed trace.
+        self.captured: dict[Any, tuple[UOp, Array | None]] = {}
         self.closed = False
-        self.namer: Callable[[int], str] | None = (
-            None  # the name of the i-th argument, worked out only when it is needed
-        )
+        # The name of the i-th argument, worked out only when it is needed.
+        self.namer: Callable[[int], str] | None = None
         self._memo: dict[UOp, Any] = {}
 
     def new_input(
@@ -289,13 +287,6 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
 hooks.bind = bind
 
 
-def lift_scalar(x: Any, dtype: dtypes.DType) -> Array:
-    """A Python number as an array of a dtype: in a trace, a constant of the graph."""
-    trace = _state.trace
-    value = from_scalar(x, dtype)
-    return wrap(value) if trace is None else tracer(trace, const(value, dtype))
-
-
 class Closed(NamedTuple):
     """Something that a function closed over: its identity, what it is, and the array itself unless it is a tracer."""
 
@@ -379,7 +370,7 @@ def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any
     except TypeError:
         raise TypeError(
             f"{describe_function(function)} returned a {type(leaf).__name__}{path()}, which is neither an array, a number "
-            "nor a container of those; return it through has_aux, or register its class as a pytree"
+            f"nor a container of those; at {errors.user_line()}: return it through has_aux, or register its class as a pytree"
         ) from None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -229,11 +229,6 @@ def substitute(outputs: Iterable[UOp], mapping: Mapping[UOp, UOp]) -> list[UOp]:
         else:
             new[node] = node
     return [new[node] for node in outputs]
-
-
-def reachable(outputs: Iterable[UOp]) -> Iterator[UOp]:
-    """The nodes that the outputs depend on, in no stated order."""
-    return iter(toposort(outputs))
 
 
 def depends_on(order: Iterable[UOp], sources: Iterable[UOp]) -> set[UOp]:

@@ -1,8 +1,9 @@
 """The transforms: graph in, graph out."""
 
 from .custom import custom_jvp, custom_vjp
-from .derivatives import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+from .derivatives import grad, jvp, linearize, value_and_grad, vjp
 from .inspection import ShapeDtypeStruct, eval_shape, make_graph
+from .jacobians import hessian, jacfwd, jacrev
 from .jit import jit
 from .remat import remat
 from .vmap import vmap

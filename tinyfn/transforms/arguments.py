@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
-from ..trace.operators import operand
 from ..trace.tracing import describe_function
-
-Key = tuple[Any, ...]
 
 
 def positional_name(function: Callable[..., Any], index: int) -> str:
@@ -99,17 +99,54 @@ def normalize_positions(
     result = []
     for position in positions:
         if not isinstance(position, int) or isinstance(position, bool):
-            raise TypeError(f"{what} of {describe_function(function)} must be integers, not {position!r}")
+            raise TypeError(
+                f"{what} of {describe_function(function)} must be integers, not {position!r}; at {user_line()}"
+            )
         if not -count <= position < count:
             raise ValueError(
-                f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional arguments"
+                f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional "
+                f"arguments; at {user_line()}"
             )
         result.append(position % count)
     if len(set(result)) != len(result):
         raise ValueError(
-            f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}"
+            f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}; at {user_line()}"
         )
     return tuple(result)
 
 
-__all__ = ["Arguments", "argument_names", "as_tuple", "normalize_positions", "operand", "positional_name"]
+def check_differentiable(
+    transform: str, function: Callable[..., Any], given: Arguments, allow_int: bool = False
+) -> None:
+    """Raise TypeError for an argument that has no derivative; with `allow_int`, only for complex ones."""
+    for i, array in enumerate(given.arrays):
+        if not dtypes.is_float(array.dtype):
+            described = dtypes.describe(array.dtype, array.shape)
+            if dtypes.kind(array.dtype) == "complex":
+                raise TypeError(
+                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}; "
+                    f"complex derivatives are not supported yet; at {user_line()}"
+                )
+            if not allow_int:
+                raise TypeError(
+                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, which has no "
+                    f"derivative; at {user_line()}: pass floats (for example x.astype('float32')), differentiate "
+                    "other arguments through argnums, or set allow_int=True to get zeros for it"
+                )
+
+
+def float0_zeros(shape: tuple[Any, ...]) -> np.ndarray:
+    """The gradient of integers: an array of a type without values."""
+    return np.zeros(shape, dtypes.float0)
+
+
+def with_float0(found: Iterable[Any], likes: Sequence[Any]) -> list[Any]:
+    """For each of `likes` the next of the (co)tangents that were found if it is inexact, else zeros of float0."""
+    rest = iter(found)
+    return [next(rest) if dtypes.is_inexact(like.dtype) else float0_zeros(like.shape) for like in likes]
+
+
+__all__ = [
+    "Arguments", "argument_names", "as_tuple", "check_differentiable", "float0_zeros", "normalize_positions",
+    "positional_name", "with_float0",
+]  # fmt: skip

@@ -1,7 +1,7 @@
 """custom_jvp and custom_vjp: functions that bring their own derivative.
 
 When such a function is called in a trace, the function and its rules are traced at once, so that whatever they close over
-becomes an argument of the node; the rules are then graphs like any other, and every transform passes through them.
+becomes an argument of the node (see `custom_ops`).
 
 A rule may call the function itself (`y = f(x); return y, t * (1 - y * y)`). Tracing the rules of that call at once would
 never end, so they are traced when a further derivative first asks for them. What they close over must be known before:
@@ -11,18 +11,17 @@ it is what the outer call closes over, found by tracing the rules a first time w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, cast
-
-import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.graph import Graph
-from ..trace.prim import Aval, Sample, broadcast_to_batch, instantiate_batch, zeros_like
+from ..trace.operators import full
+from ..trace.prim import Aval
 from ..trace.prims.extern import HostFunction
 from ..trace.tracing import (
     Closed,
@@ -36,276 +35,9 @@ from ..trace.tracing import (
     tracer,
     tracing_rules,
 )
-from ..trace.uop import UOp, const, depends_on, input_node, substitute, toposort
-from .arguments import Arguments, as_tuple, normalize_positions
-from .structured import Structured, check_arguments, cotangents_or_zeros, with_contents
-from .vjp import pull_back
-from .vmap import batch_graph
-
-
-def _forbid(name: str, what: Sequence[Any], count: int) -> None:
-    if any(what[count:]):
-        raise TypeError(
-            f"{name} can't be differentiated with respect to an array that the function closes over, because its rule gives "
-            "no derivative for it; pass the array as an argument of the function, or wrap it in stop_gradient"
-        )
-
-
-class Rules:
-    """The derivative rules of one call of a custom function: graphs, made when they are first asked for."""
-
-    __slots__ = ("_batched", "_graphs", "_make")
-
-    def __init__(self, make: Callable[[], tuple[Graph, ...]]):
-        self._make = make
-        self._graphs: tuple[Graph, ...] | None = None
-        self._batched: tuple[Any, Rules] | None = None
-
-    def __repr__(self) -> str:
-        return "None"  # a printed graph computes values; its derivatives were taken before it was printed
-
-    @property
-    def graphs(self) -> tuple[Graph, ...]:
-        """The rules themselves."""
-        graphs = self._graphs
-        if graphs is None:
-            self._graphs = graphs = self._make()
-        return graphs
-
-    def batched(self, size: Any) -> Rules:
-        """The rules over a leading batch axis of everything that they take and give."""
-        last = self._batched
-        if last is None or last[0] != size:
-            self._batched = last = (
-                size,
-                Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs])),
-            )
-        return last[1]
-
-
-class CustomJvp(Structured):
-    """The results of `graph`, whose tangents a rule computes from the first `count` arguments and their tangents.
-
-    The arguments after those are what function and rule closed over. The rule's inputs are: the arguments, the tangents
-    of the inexact ones, what was closed over; its results: the tangents of the inexact results."""
-
-    params = ("graph", "rules", "count", "label")
-    name = "custom_jvp"
-
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return check_arguments(label, graph, args)
-
-    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return graph.run(args)
-
-    def jvp_results(
-        self,
-        args: Sequence[UOp],
-        tangents: Sequence[UOp | None],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        _forbid(f"custom_jvp function {label}", [t is not None for t in tangents], count)
-        dense = [
-            zeros_like(a) if t is None else t
-            for a, t in zip(args[:count], tangents[:count], strict=True)
-            if dtypes.is_inexact(a.dtype)
-        ]
-        (rule,) = rules.graphs
-        found = iter(rule.inline([*args[:count], *dense, *args[count:]]))
-        results = self.apply(*args, graph=graph, rules=rules, count=count, label=label)
-        return results, [next(found) if dtypes.is_inexact(r.dtype) else None for r in results]
-
-    def _tangents(self, rule: Graph, count: int, avals: Sequence[Any]) -> Graph:
-        """The rule with its inputs in the order: arguments, closed over, tangents."""
-        inexact = sum(dtypes.is_inexact(a.dtype) for a in avals[:count])
-        inputs = rule.inputs
-        order = [*inputs[:count], *inputs[count + inexact :], *inputs[count : count + inexact]]
-        return rule.derive("tangents last", lambda: Graph(order, rule.outputs, name=rule.name))
-
-    def vjp_forward(
-        self,
-        args: Sequence[UOp],
-        needs: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        _forbid(f"custom_jvp function {label}", needs, count)
-        return self.apply(*args, graph=graph, rules=rules, count=count, label=label), None
-
-    def vjp_backward(
-        self,
-        args: Sequence[UOp],
-        kept: Any,
-        cts: Sequence[UOp | None],
-        needs: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        (rule,) = rules.graphs
-        linear = self._tangents(rule, count, args)
-        tangents = linear.inputs[len(args) :]
-        seeds = [input_node(t.dtype, t.shape) for t in tangents]
-        # The rule at these arguments, linear in fresh tangents, which is then transposed.
-        _, pullback = pull_back(_plain(linear.inline([*args, *seeds]), seeds), seeds)
-        inexact = [ct for ct, out in zip(cts, graph.outputs, strict=True) if dtypes.is_inexact(out.dtype)]
-        # The result does not depend on the values of the seeds; an op in the rule that holds a graph may still take them.
-        zeros = {seed: zeros_like(seed) for seed in seeds}
-        cotangents = pullback(inexact)
-        free = iter(substitute([ct for ct in cotangents if ct is not None], zeros))
-        found = iter([None if ct is None else next(free) for ct in cotangents])
-        per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
-        return [*per_argument, *[None] * (len(args) - count)]
-
-    def batch_results(
-        self,
-        size: Any,
-        args: Sequence[UOp],
-        batched: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        args = instantiate_batch(size, args, batched)
-        derived = _batch_everything(graph, size)
-        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
-        return results, [True] * len(results)
-
-    def samples(self) -> Iterator[Sample]:
-        # x sin(x), with its derivative.
-        x, t = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
-        graph = Graph([x], [x * prims.sin(x)])
-        rule = Graph([x, t], [t * (prims.sin(x) + x * prims.cos(x))])
-        params = {"graph": graph, "rules": Rules(lambda: (rule,)), "count": 1, "label": "x_sin_x"}
-        yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params)
-
-
-class CustomVjp(Structured):
-    """The results of `graph`, whose reverse mode is two rules, forward (results and residuals) and backward.
-
-    The arguments after the first `count` are what function and rules closed over. The inputs of graph and forward are
-    the arguments; those of backward: residuals, cotangents of the inexact results, what was closed over; its results:
-    cotangents of the inexact ones among the first `count` arguments."""
-
-    params = ("graph", "rules", "count", "label")
-    name = "custom_vjp"
-
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return check_arguments(label, graph, args)
-
-    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return graph.run(args)
-
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> Any:
-        raise TypeError(
-            f"forward mode (jvp, jacfwd, hessian, linearize) of the custom_vjp function {params['label']}: it defines "
-            "reverse mode only; define it with custom_jvp, from which reverse mode follows"
-        )
-
-    def vjp_forward(
-        self,
-        args: Sequence[UOp],
-        needs: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        _forbid(f"custom_vjp function {label}", needs, count)
-        results = rules.graphs[0].inline(args)
-        return results[: len(graph.outputs)], results[len(graph.outputs) :]
-
-    def vjp_backward(
-        self,
-        args: Sequence[UOp],
-        kept: Any,
-        cts: Sequence[UOp | None],
-        needs: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        found = iter(rules.graphs[1].inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
-        per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
-        return [*per_argument, *[None] * (len(args) - count)]
-
-    def batch_results(
-        self,
-        size: Any,
-        args: Sequence[UOp],
-        batched: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        args = instantiate_batch(size, args, batched)
-        derived = _batch_everything(graph, size)
-        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
-        return results, [True] * len(results)
-
-    def samples(self) -> Iterator[Sample]:
-        x, ct = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
-        value, derivative = x * prims.sin(x), prims.sin(x) + x * prims.cos(x)
-        forward = Graph([x], [value, derivative])
-        backward = Graph([derivative_in := input_node(dtypes.float32, (3,)), ct], [ct * derivative_in])
-        params = {
-            "graph": Graph([x], [value]),
-            "rules": Rules(lambda: (forward, backward)),
-            "count": 1,
-            "label": "x_sin_x",
-        }
-        # It has no forward mode, which the tests of derivatives would ask for.
-        yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params, differentiable=False)
-
-
-def _plain(outputs: Sequence[UOp], seeds: Sequence[UOp]) -> list[UOp]:
-    """The outputs, with the plain function in the place of custom_jvp functions of the seeds.
-
-    In these they are linear, so that the function can be transposed as it is; its rule, such as t -> f(t), may call it."""
-    order = toposort(outputs)
-    dependent = depends_on(order, seeds)
-    if not any(node.op is custom_jvp_call and node in dependent for node in order):
-        return list(outputs)
-    found = with_contents(
-        outputs,
-        lambda node: node.params["graph"] if node.op is custom_jvp_call and node in dependent else None,
-    )
-    return _plain(found, seeds)  # which may call others
-
-
-def _batch_everything(graph: Graph, size: Any) -> Graph:
-    """The graph with a leading batch axis on every input and output, so that all rules of a function agree on it."""
-    derived, flags = batch_graph(graph, size, (True,) * len(graph.inputs))
-    if all(flags):
-        return derived
-
-    def make() -> Graph:
-        outputs = [
-            out if flag else broadcast_to_batch(out, size)
-            for out, flag in zip(derived.outputs, flags, strict=True)
-        ]
-        return Graph(derived.inputs, outputs, name=derived.name)
-
-    return graph.derive(("all outputs batched", size), make)
-
-
-custom_jvp_call, custom_vjp_call = CustomJvp(), CustomVjp()
+from ..trace.uop import UOp, const, input_node, substitute
+from .arguments import Arguments, as_tuple, normalize_positions, with_float0
+from .custom_ops import Rules, custom_jvp_call, custom_vjp_call
 
 
 class _Custom:
@@ -336,7 +68,8 @@ class _Custom:
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"{self.kind} function {self.__name__} can't have keyword-only arguments: {', '.join(bound.kwargs)}"
+                f"{self.kind} function {self.__name__} can't have keyword-only arguments: "
+                f"{', '.join(bound.kwargs)}; at {user_line()}"
             )
         return bound.args, self._nondiff_positions(len(bound.args))
 
@@ -345,6 +78,12 @@ class _Custom:
         import inspect
 
         parameters = list(inspect.signature(self.function).parameters)
+        unknown = [name for name in self.nondiff_argnames if name not in parameters]
+        if unknown:
+            raise ValueError(
+                f"nondiff_argnames of {self.__name__} has {', '.join(map(repr, unknown))}, but its parameters are "
+                f"{', '.join(parameters)}; at {user_line()}"
+            )
         named = tuple([parameters.index(name) for name in self.nondiff_argnames])
         return normalize_positions("nondiff_argnums", self.function, (*self.nondiff_argnums, *named), count)
 
@@ -453,6 +192,7 @@ def _constant(array: Any) -> UOp:
 
 
 def _results(traced: Traced, nodes: Sequence[UOp]) -> Any:
+    """The function's result, made of the nodes that a node of the active trace gives in its place."""
     trace = current_trace()
     assert trace is not None
     return pytree.unflatten(
@@ -480,6 +220,11 @@ class custom_jvp(_Custom):
 
         def rule(*args: Any) -> Any:
             *nondiff, primals, tangents = args
+            if len(rules) != len(primals):
+                raise ValueError(
+                    f"defjvps of {self.__name__} has {len(rules)} rules, but there are {len(primals)} differentiated "
+                    f"arguments; at {user_line()}: give one for each, None for a derivative of zero"
+                )
             positions = self._nondiff_positions(len(nondiff) + len(primals))
             value = self(*self._merge(dict(zip(positions, nondiff, strict=True)), primals))
             terms = [r(t, value, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
@@ -518,18 +263,14 @@ class custom_jvp(_Custom):
             pair = self._rule(*nondiff.values(), primals, directions)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(
-                    f"the jvp rule of {self.__name__} must return a pair (value, tangent), not {type(pair).__name__}"
+                    f"the jvp rule of {self.__name__} must return a pair (value, tangent), not {type(pair).__name__}; "
+                    f"at {user_line()}"
                 )
             return self._checked_tangents(primal, pair[1])
 
         def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            from .derivatives import float0_zeros
-
             count = len(given.arrays)
-            found = iter(leaves[count:])
-            directions = [
-                next(found) if dtypes.is_inexact(a.dtype) else float0_zeros(a.shape) for a in given.arrays
-            ]
+            directions = with_float0(leaves[count:], given.arrays)
             return (given.rebuild(leaves[:count])[0], given.rebuild(directions)[0]), {}
 
         rule.__name__ = f"jvp_rule_{self.__name__}"
@@ -589,7 +330,8 @@ class custom_vjp(_Custom):
             pair = forward(*self._merge(nondiff, diff))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(
-                    f"the forward rule of {self.__name__} must return a pair (value, residuals), not {type(pair).__name__}"
+                    f"the forward rule of {self.__name__} must return a pair (value, residuals), not "
+                    f"{type(pair).__name__}; at {user_line()}"
                 )
             value = _matching(
                 f"the forward rule of {self.__name__} returned a value",
@@ -619,13 +361,7 @@ class custom_vjp(_Custom):
             residuals = traced_forward.graph.outputs[len(primal.graph.outputs) :]
 
             def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-                from .derivatives import float0_zeros
-
-                found = iter(leaves[len(residuals) :])
-                cts = [
-                    next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape)
-                    for n in primal.graph.outputs
-                ]
+                cts = with_float0(leaves[len(residuals) :], primal.graph.outputs)
                 return (
                     pytree.unflatten(tree[0], leaves[: len(residuals)]),
                     pytree.unflatten(primal.out_tree, cts),
@@ -648,7 +384,8 @@ class custom_vjp(_Custom):
         if not isinstance(cts, tuple) or len(cts) != len(args):
             found = f"{len(cts)} results" if isinstance(cts, tuple) else type(cts).__name__
             raise TypeError(
-                f"{what} must return a tuple with one cotangent for each of its {len(args)} differentiated arguments, not {found}"
+                f"{what} must return a tuple with one cotangent for each of its {len(args)} differentiated arguments, "
+                f"not {found}; at {user_line()}"
             )
         result = []
         for position, (arg, ct) in enumerate(zip(args, cts, strict=True)):
@@ -659,35 +396,32 @@ class custom_vjp(_Custom):
             if found_tree != tree:
                 raise TypeError(
                     f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the "
-                    f"argument has {pytree.structure(arg)}"
+                    f"argument has {pytree.structure(arg)}; at {user_line()}"
                 )
             for leaf, found in zip(leaves, found_leaves, strict=True):
                 if leaf is None or not dtypes.is_inexact(leaf.dtype):
                     continue
                 if found is None:
-                    result.append(_zeros(leaf))
+                    result.append(full(0, leaf.dtype, leaf.shape))
                     continue
                 array = as_array(found)
                 if array.shape != leaf.shape:
                     given_as, expected = (dtypes.describe(a.dtype, a.shape) for a in (array, leaf))
                     raise TypeError(
-                        f"{what}: the cotangent of argument {position} is {given_as}, but the argument is {expected}"
+                        f"{what}: the cotangent of argument {position} is {given_as}, but the argument is {expected}; "
+                        f"at {user_line()}"
                     )
                 result.append(array if array.dtype is leaf.dtype else prims.convert(array, dtype=leaf.dtype))
         return result
-
-
-def _zeros(like: Any) -> Any:
-    trace = current_trace()
-    assert trace is not None
-    return tracer(trace, zeros_like(Aval(like.dtype, like.shape)))
 
 
 def _matching(what: str, tree: Any, nodes: Sequence[UOp], value: Any, every: bool = False) -> list[Any]:
     """The leaves of a rule's result, which must match the function's own; only the inexact ones unless `every`."""
     leaves, found_tree = pytree.flatten(value)
     if found_tree != tree:
-        raise TypeError(f"{what} with the structure {found_tree}, but the function's value has {tree}")
+        raise TypeError(
+            f"{what} with the structure {found_tree}, but the function's value has {tree}; at {user_line()}"
+        )
     result = []
     for leaf, node in zip(leaves, nodes, strict=True):
         if not every and not dtypes.is_inexact(node.dtype):
@@ -698,6 +432,6 @@ def _matching(what: str, tree: Any, nodes: Sequence[UOp], value: Any, every: boo
                 dtypes.describe(array.dtype, array.shape),
                 dtypes.describe(node.dtype, node.shape),
             )
-            raise TypeError(f"{what} {found}, but the function's value is {expected}")
+            raise TypeError(f"{what} {found}, but the function's value is {expected}; at {user_line()}")
         result.append(array if array.dtype is node.dtype else prims.convert(array, dtype=node.dtype))
     return result

@@ -1,4 +1,4 @@
-"""grad, jvp, vjp, linearize and the Jacobians: functions that differentiate functions."""
+"""grad, jvp, vjp and linearize: functions that differentiate functions."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from ..trace import dtype as dtypes
-from ..trace import prims, pytree
-from ..trace.array import Array, as_array, wrap
+from ..trace import pytree
+from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.graph import Graph, split
-from ..trace.prim import full_like, zeros_like
-from ..trace.tracing import Traced, apply, current_trace, describe_function, trace_function, tracer
-from ..trace.uop import UOp, const, depends_on, input_node, substitute, toposort
-from .arguments import Arguments, as_tuple, normalize_positions
+from ..trace.prim import full_like, instantiate
+from ..trace.tracing import Traced, apply, describe_function, trace_function
+from ..trace.uop import UOp, depends_on, input_node, substitute, toposort
+from .arguments import (
+    Arguments,
+    as_tuple,
+    check_differentiable,
+    float0_zeros,
+    normalize_positions,
+    with_float0,
+)
 from .jvp import push_forward
 from .vjp import pull_back
-from .vmap import vmap
 
 
 def _with_aux(function: Callable[..., Any], transform: str) -> tuple[Callable[..., Any], list[Any]]:
@@ -32,7 +36,7 @@ def _with_aux(function: Callable[..., Any], transform: str) -> tuple[Callable[..
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(
                 f"{transform} of {describe_function(function)} with has_aux=True: the function must return a pair "
-                f"(value, auxiliary data), not {type(result).__name__}"
+                f"(value, auxiliary data), not {type(result).__name__}; at {user_line()}"
             )
         value, aux = result
         leaves, tree = pytree.flatten(aux)
@@ -54,25 +58,6 @@ def _restore_aux(memory: list[Any], arrays: Sequence[Any]) -> Any:
     tree, template = memory
     found = iter(arrays)
     return pytree.unflatten(tree, [next(found) if entry is None else entry[0] for entry in template])
-
-
-def _check_differentiable(
-    transform: str, function: Callable[..., Any], given: Arguments, allow_int: bool = False
-) -> None:
-    for i, array in enumerate(given.arrays):
-        if not dtypes.is_float(array.dtype):
-            described = dtypes.describe(array.dtype, array.shape)
-            if dtypes.kind(array.dtype) == "complex":
-                raise TypeError(
-                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}; "
-                    "complex derivatives are not supported yet"
-                )
-            if not allow_int:
-                raise TypeError(
-                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, which has no "
-                    f"derivative; at {user_line()}: pass floats (for example x.astype('float32')), differentiate "
-                    "other arguments through argnums, or set allow_int=True to get zeros for it"
-                )
 
 
 def value_and_grad(
@@ -121,13 +106,13 @@ def _gradient(
     give: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
     if not callable(function):
-        raise TypeError(f"{transform} takes a function, not {type(function).__name__}")
+        raise TypeError(f"{transform} takes a function, not {type(function).__name__}; at {user_line()}")
 
     @wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))
         given = Arguments(transform, function, [args[i] for i in positions], {}, positions)
-        _check_differentiable(transform, function, given, allow_int)
+        check_differentiable(transform, function, given, allow_int)
         called, memory = _with_aux(function, transform) if has_aux else (function, [])
 
         def rebuild(tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -143,11 +128,7 @@ def _gradient(
         wrt = [node for node in graph.arguments if dtypes.is_inexact(node.dtype)]
         outputs, pullback = pull_back(graph.outputs, wrt)
         found = dict(zip(wrt, pullback([full_like(value, 1), *[None] * (len(outputs) - 1)]), strict=True))
-        gradients = [found.get(node) for node in graph.arguments]
-        gradients = [
-            zeros_like(n) if g is None and n in found else g
-            for n, g in zip(graph.arguments, gradients, strict=True)
-        ]
+        gradients = [instantiate(found[n], n) if n in found else None for n in graph.arguments]
         everything = [*outputs, *[g for g in gradients if g is not None]]
         weak = [
             *traced.weak,
@@ -166,11 +147,6 @@ def _gradient(
         return give(first, gradient[0] if isinstance(argnums, int) else gradient)
 
     return differentiated
-
-
-def float0_zeros(shape: tuple[Any, ...]) -> np.ndarray:
-    """The gradient of integers: an array of a type without values."""
-    return np.zeros(shape, dtypes.float0)
 
 
 def _scalar_output(transform: str, function: Callable[..., Any], traced: Traced, has_aux: bool) -> UOp:
@@ -209,7 +185,7 @@ def jvp(
     auxiliary data) with `has_aux`. Raises TypeError if primals and tangents do not match."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
-            "jvp takes primals and tangents as tuples with one entry for each argument: jvp(f, (x,), (t,))"
+            f"jvp takes primals and tangents as tuples with one entry for each argument, jvp(f, (x,), (t,)); at {user_line()}"
         )
     given = Arguments("jvp", function, primals, {})
     directions = _matching_tangents("jvp", function, given, tangents)
@@ -224,7 +200,7 @@ def jvp(
     everything = [
         *outputs,
         *[
-            zeros_like(o) if t is None and dtypes.is_inexact(o.dtype) else t
+            instantiate(t, o) if dtypes.is_inexact(o.dtype) else t
             for o, t in zip(outputs[:count], out_tangents[:count], strict=True)
         ],
     ]
@@ -330,7 +306,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     The returned function takes one tangent for each primal and can be called many times; the nonlinear part is
     computed once. Returns (value, linear function), or (value, linear function, auxiliary data) with `has_aux`."""
     given = Arguments("linearize", function, primals, {})
-    _check_differentiable("linearize", function, given, allow_int=True)
+    check_differentiable("linearize", function, given, allow_int=True)
     called, memory = _with_aux(function, "linearize") if has_aux else (function, [])
     traced = trace_function(called, "linearize", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
@@ -346,7 +322,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     ]
     count = _value_leaves(traced) if has_aux else len(outputs)
     dense = [
-        zeros_like(o) if t is None else t
+        instantiate(t, o)
         for o, t in zip(outputs[:count], out_tangents[:count], strict=True)
         if dtypes.is_inexact(o.dtype)
     ]
@@ -359,10 +335,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         return [d for node, d in zip(graph.arguments, matched, strict=True) if node in seeds]
 
     def result(arrays: list[Array]) -> Any:
-        found = iter(arrays)
-        leaves = [
-            next(found) if dtypes.is_inexact(o.dtype) else float0_zeros(o.shape) for o in outputs[:count]
-        ]
+        leaves = with_float0(arrays, outputs[:count])
         if has_aux:
             return pytree.unflatten(traced.out_tree, leaves + [0] * (len(outputs) - count))[0]
         return pytree.unflatten(traced.out_tree, leaves)
@@ -384,7 +357,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     The returned function can be called many times; it gives a tuple with one cotangent for each primal. Returns
     (value, function), or (value, function, auxiliary data) with `has_aux`."""
     given = Arguments("vjp", function, primals, {})
-    _check_differentiable("vjp", function, given, allow_int=True)
+    check_differentiable("vjp", function, given, allow_int=True)
     called, memory = _with_aux(function, "vjp") if has_aux else (function, [])
     traced = trace_function(called, "vjp", given.arrays, given.rebuild, given.name, given.arrays)
     graph = traced.graph
@@ -393,7 +366,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     count = _value_leaves(traced) if has_aux else len(outputs)
     seeds = [input_node(o.dtype, o.shape) if dtypes.is_inexact(o.dtype) else None for o in outputs[:count]]
     in_cts = pullback([*seeds, *[None] * (len(outputs) - count)])
-    dense = [zeros_like(node) if ct is None else ct for node, ct in zip(wrt, in_cts, strict=True)]
+    dense = [instantiate(ct, node) for node, ct in zip(wrt, in_cts, strict=True)]
     values, linear = _split(
         traced, outputs, dense, [s for s in seeds if s is not None], given.arrays, f"vjp_{graph.name}"
     )
@@ -407,11 +380,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
         return _matching_cotangents(function, value_tree, outputs[:count], cotangent)
 
     def result(arrays: list[Array]) -> Any:
-        found = iter(arrays)
-        leaves = [
-            next(found) if dtypes.is_inexact(n.dtype) else float0_zeros(n.shape) for n in graph.arguments
-        ]
-        return given.rebuild(leaves)[0]
+        return given.rebuild(with_float0(arrays, graph.arguments))[0]
 
     weak = [a.weak_type for a in given.arrays if dtypes.is_inexact(a.dtype)]
     pulled = _Linear(linear, weak, arguments, result)
@@ -445,125 +414,3 @@ def _matching_cotangents(
             )
         result.append(array)
     return result
-
-
-def _basis(array: Any) -> Array:
-    """The unit vectors of an array's space, along a new leading axis."""
-    size = int(np.prod(array.shape))
-    value = wrap(np.eye(size, dtype=array.dtype).reshape(size, *array.shape))
-    trace = current_trace()
-    return value if trace is None else tracer(trace, trace.lift(value))
-
-
-def _jacobian(
-    function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, forward: bool, name: str
-) -> Callable[..., Any]:
-    @wraps(function)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))
-
-        def partial(*chosen: Any) -> Any:
-            everything = list(args)
-            for position, arg in zip(positions, chosen, strict=True):
-                everything[position] = arg
-            return function(*everything, **kwargs)
-
-        partial.__name__ = describe_function(function)
-        chosen = tuple([args[position] for position in positions])
-        given = Arguments(name, function, chosen, {}, positions)
-        _check_differentiable(name, function, given)
-        single = isinstance(argnums, int)
-        if forward:
-            value, linear, *aux = linearize(partial, *chosen, has_aux=has_aux)
-            _check_float_results(name, function, value)
-            in_leaves = given.arrays
-            # One column for each element of each argument, the other arguments' tangents being zero.
-            columns = [
-                vmap(lambda t, i=i: linear(*_one_hot_tangents(given, i, t)), out_axes=-1)(_basis(x))
-                for i, x in enumerate(in_leaves)
-            ]
-            out_leaves, out_tree = pytree.flatten(value)
-            rows = []
-            for j, out in enumerate(out_leaves):
-                parts = [
-                    _reshaped(pytree.leaves(column)[j], out.shape + x.shape)
-                    for column, x in zip(columns, in_leaves, strict=True)
-                ]
-                tree = given.rebuild(parts)[0]
-                rows.append(tree[0] if single else tree)
-            result = pytree.unflatten(out_tree, rows)
-        else:
-            value, pulled, *aux = vjp(partial, *chosen, has_aux=has_aux)
-            _check_float_results(name, function, value)
-            out_leaves, out_tree = pytree.flatten(value)
-            rows = []
-            for j, out in enumerate(out_leaves):
-                rows_j = vmap(lambda ct, j=j: pulled(_one_hot_cotangent(out_tree, out_leaves, j, ct)))(
-                    _basis(out)
-                )
-                parts = [
-                    _reshaped(leaf, out.shape + x.shape)
-                    for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)
-                ]
-                tree = given.rebuild(parts)[0]
-                rows.append(tree[0] if single else tree)
-            result = pytree.unflatten(out_tree, rows)
-        return (result, aux[0]) if has_aux else result
-
-    return jacobian
-
-
-def _check_float_results(transform: str, function: Callable[..., Any], value: Any) -> None:
-    for path, leaf in pytree.leaves_with_path(value):
-        if not dtypes.is_float(leaf.dtype):
-            described = dtypes.describe(leaf.dtype, leaf.shape)
-            raise TypeError(
-                f"{transform} of {describe_function(function)}: the result{pytree.keystr(path)} is {described}, which has no "
-                f"derivative; at {user_line()}: return it through has_aux=True"
-            )
-
-
-def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
-    return prims.reshape(x, shape=shape)
-
-
-def _zero(like: Any) -> Any:
-    value = wrap(np.zeros((), like.dtype))
-    trace = current_trace()
-    zero = value if trace is None else tracer(trace, const(0, like.dtype))
-    return prims.broadcast(zero, shape=like.shape, axes=()) if like.shape else zero
-
-
-def _one_hot_tangents(given: Arguments, index: int, tangent: Any) -> tuple[Any, ...]:
-    return given.rebuild([tangent if i == index else _zero(x) for i, x in enumerate(given.arrays)])[0]
-
-
-def _one_hot_cotangent(tree: Any, leaves: Sequence[Any], index: int, cotangent: Any) -> Any:
-    return pytree.unflatten(tree, [cotangent if i == index else _zero(x) for i, x in enumerate(leaves)])
-
-
-def jacfwd(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """The Jacobian of `function`, computed column by column in forward mode: best for few inputs and many outputs.
-
-    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
-    return _jacobian(function, argnums, has_aux, forward=True, name="jacfwd")
-
-
-def jacrev(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """The Jacobian of `function`, computed row by row in reverse mode: best for many inputs and few outputs.
-
-    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
-    return _jacobian(function, argnums, has_aux, forward=False, name="jacrev")
-
-
-def hessian(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """The second derivatives of `function`: forward mode over reverse mode.
-
-    For a scalar function of an array of shape s, an array of shape s + s."""
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)

@@ -10,6 +10,7 @@ from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
 from ..trace.graph import Graph
+from ..trace.sint import prod
 from ..trace.tracing import trace_function
 from .arguments import argument_names
 
@@ -31,10 +32,7 @@ class ShapeDtypeStruct:
     @property
     def size(self) -> Any:
         """The number of elements."""
-        size: Any = 1
-        for n in self.shape:
-            size = size * n
-        return size
+        return prod(self.shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype) == (other.shape, other.dtype)
@@ -47,7 +45,7 @@ class ShapeDtypeStruct:
 
 
 def _described(leaf: Any) -> Any:
-    if isinstance(leaf, Array) or isinstance(leaf, ShapeDtypeStruct):
+    if isinstance(leaf, (Array, ShapeDtypeStruct)):
         return leaf
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
         return ShapeDtypeStruct(leaf.shape, leaf.dtype)

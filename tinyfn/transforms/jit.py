@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, NamedTuple
 
+from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, own
 from ..trace.errors import user_line
+from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.simplify import simplify
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
@@ -42,11 +44,27 @@ class CacheInfo(NamedTuple):
 class _Program:
     """What one signature was traced to."""
 
-    __slots__ = ("compiled", "graph", "out_tree", "weak")
+    __slots__ = ("_run", "compiled", "graph", "out_tree", "weak")
 
     def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...]):
         self.graph, self.out_tree, self.weak = graph, out_tree, weak
         self.compiled = simplify(replace_calls(graph))
+        self._run: Callable[[Sequence[Any]], list[Any]] | None = None
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The graph's outputs, by the program that the first call makes of it."""
+        if self._run is None:
+            self._run = _executable(self.compiled)
+        return self._run(values)
+
+
+def _executable(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:
+    """What runs a graph on the default device."""
+    if default_device() == "numpy":
+        return graph.run
+    from ..devices.program import Program  # loads the compiler
+
+    return Program(graph, step)
 
 
 class Jitted:
@@ -190,7 +208,7 @@ class Jitted:
             )
             return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
         graph = program.compiled
-        values = graph.run([a.value for a in (*given.arrays, *graph.captured)])
+        values = program.run([a.value for a in (*given.arrays, *graph.captured)])
         return [own(value, weak) for value, weak in zip(values, program.weak, strict=True)]
 
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:

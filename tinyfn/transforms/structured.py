@@ -13,7 +13,7 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace.graph import Graph
-from ..trace.prim import Primitive, Sample, full
+from ..trace.prim import Primitive, Sample, instantiate, spell
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
 
 
@@ -59,26 +59,18 @@ class Structured(Primitive):
         """The results over a leading batch axis, and which of them have it."""
         raise NotImplementedError
 
-    def graphs(self, **params: Any) -> list[Graph]:
-        """The graphs that the op holds."""
-        return [value for value in params.values() if isinstance(value, Graph)]
-
 
 def check_arguments(name: str, graph: Graph, args: Sequence[Any]) -> tuple[Any, Any]:
     """The dtypes and shapes of a graph's results, after checking that the arguments fit its inputs."""
-    given = [(a.dtype, a.shape) for a in args]
-    expected = [(node.dtype, node.shape) for node in graph.inputs]
-    if given != expected:
-        raise TypeError(f"{name} of {graph!r} on arguments {given}")
+    if [(a.dtype, a.shape) for a in args] != [(node.dtype, node.shape) for node in graph.inputs]:
+        raise TypeError(f"{name} of {graph!r} is given {spell(args)}, which its inputs are not")
     return tuple([node.dtype for node in graph.outputs]), tuple([node.shape for node in graph.outputs])
 
 
 def cotangents_or_zeros(cts: Sequence[UOp | None], like: Sequence[UOp]) -> list[UOp]:
     """The cotangents of results of a float type, with zeros in place of None."""
     return [
-        full(0, node.dtype, node.shape) if ct is None else ct
-        for ct, node in zip(cts, like, strict=True)
-        if dtypes.is_inexact(node.dtype)
+        instantiate(ct, node) for ct, node in zip(cts, like, strict=True) if dtypes.is_inexact(node.dtype)
     ]
 
 
@@ -201,6 +193,3 @@ def replace_calls(graph: Graph) -> Graph:
         graph.outputs, lambda node: replace_calls(node.params["graph"]) if node.op is call else None
     )
     return Graph(graph.inputs, outputs, graph.captured, graph.name)
-
-
-GraphFunction = Callable[..., Any]

@@ -7,12 +7,12 @@ from functools import wraps
 from typing import Any
 
 from ..trace import dtype as dtypes
-from ..trace import prims, pytree
-from ..trace.array import Array
+from ..trace import pytree
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, broadcast_to_batch
-from ..trace.tracing import apply, current_trace, describe_function, trace_function
+from ..trace.prims.movement import move_axis
+from ..trace.tracing import apply, describe_function, trace_function
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .arguments import Arguments
 from .structured import Structured, number_of_results
@@ -67,15 +67,6 @@ def batch_graph(graph: Graph, size: Any, batched: tuple[bool, ...]) -> tuple[Gra
     return graph.derive(("batch", size, batched), make)
 
 
-def move_axis(node: UOp, source: int, target: int) -> UOp:
-    """The node with one axis moved and the others in their order."""
-    if source == target:
-        return node
-    order = [axis for axis in range(node.ndim) if axis != source]
-    order.insert(target, source)
-    return prims.transpose.node(node, permutation=tuple(order))
-
-
 def _axis_leaf(x: Any) -> bool:
     return x is None or isinstance(x, int)
 
@@ -93,7 +84,8 @@ def vmap(
         in_axes = tuple(in_axes)
     if not _axis_leaf(in_axes) and not isinstance(in_axes, (tuple, dict)):
         raise TypeError(
-            f"in_axes of vmap must be an int, None, or a tuple or tree of those, not {type(in_axes).__name__}"
+            f"vmap of {describe_function(function)}: in_axes must be an int, None, or a tuple or tree of those, not "
+            f"{type(in_axes).__name__}; at {user_line()}"
         )
 
     @wraps(function)
@@ -221,11 +213,3 @@ def _batch_size(
             f"vmap of {name}: the mapped axes have different sizes{wanted}: {found}; at {user_line()}"
         )
     return first
-
-
-def in_trace() -> bool:
-    """Whether a trace is active in this thread."""
-    return current_trace() is not None
-
-
-__all__ = ["Array", "batch", "batch_graph", "vmap"]

@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..prim import Multilinear, Sample, spell
 from ..uop import UOp
-from .movement import transpose
+from .movement import move_axis, transpose
 
 Axes = tuple[int, ...]
 
@@ -96,10 +96,7 @@ class DotGeneral(Multilinear):
         position = len(batch_x)
         if batched[1]:
             position += len(_free(x.ndim, contract_x, batch_x))
-        if position == 0:
-            return result
-        order = (position, *[a for a in range(result.ndim) if a != position])
-        return transpose(result, permutation=order)
+        return move_axis(result, position, 0)
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from ..dtype import DType
 from ..prim import Aval, Multilinear, Sample, full, spell, zeros_like
 from ..sint import maximum
 from ..uop import UOp
-from .movement import flip, reshape, transpose
+from .movement import flip, move_axis, reshape, transpose
 
 Sizes = tuple[int, ...]
 
@@ -202,16 +202,16 @@ class ConvGeneral(Multilinear):
             if batch_groups > 1:
                 lhs, params["batch_groups"] = _merge(lhs, 0), size * batch_groups
             else:
-                lhs, params["feature_groups"] = _merge(_move(lhs, 0, 1), 1), size * feature_groups
-            return _move(_split(conv_general(lhs, rhs, **params), 1, size), 1, 0)
+                lhs, params["feature_groups"] = _merge(move_axis(lhs, 0, 1), 1), size * feature_groups
+            return move_axis(_split(conv_general(lhs, rhs, **params), 1, size), 1, 0)
         if batched[0]:
             # Within each group of the batch, so that the groups stay together.
-            lhs = _merge(_merge(_move(_split(lhs, 1, batch_groups), 1, 0), 1), 0)
+            lhs = _merge(_merge(move_axis(_split(lhs, 1, batch_groups), 1, 0), 1), 0)
             return _split(conv_general(lhs, rhs, **params), 0, size)
         groups = feature_groups * batch_groups
-        rhs = _merge(_merge(_move(_split(rhs, 1, groups), 1, 0), 1), 0)
+        rhs = _merge(_merge(move_axis(_split(rhs, 1, groups), 1, 0), 1), 0)
         result = _split(_split(conv_general(lhs, rhs, **params), 1, groups), 2, size)
-        return _merge(_move(result, 2, 0), 2)
+        return _merge(move_axis(result, 2, 0), 2)
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)
@@ -397,13 +397,6 @@ def _inside(n: int, begin: int, spread: int, length: int) -> tuple[slice, slice]
 def _exchange(x: UOp) -> UOp:
     """x with its first two axes exchanged."""
     return transpose(x, permutation=(1, 0, *range(2, x.ndim)))
-
-
-def _move(x: UOp, source: int, target: int) -> UOp:
-    """x with the axis `source` at `target`, the others in order."""
-    order = [axis for axis in range(x.ndim) if axis != source]
-    order.insert(target, source)
-    return x if source == target else transpose(x, permutation=tuple(order))
 
 
 def _merge(x: UOp, axis: int) -> UOp:

@@ -34,8 +34,9 @@ from ..prim import (
     zeros_like,
 )
 from ..uop import UOp
-from .elementwise import convert, eq, ge, mul, where
-from .movement import iota, reshape, transpose
+from .arithmetic import eq, ge, mul
+from .movement import iota, move_axis, reshape
+from .selection import convert, where
 
 MODES = ("clip", "fill")
 
@@ -170,14 +171,14 @@ class Gather(_Windows):
             return gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims + 1, mode=mode)
         if batched[0]:
             # The batch axis becomes one more axis of the window, after the axes that operand and indices share.
-            operand = transpose(operand, permutation=_move(0, batch_dims, operand.ndim))
+            operand = move_axis(operand, 0, batch_dims)
             axes, sizes = tuple([axis + 1 for axis in axes]), (size, *sizes)
             result = gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims, mode=mode)
-            return transpose(result, permutation=_move(indices.ndim - 1, 0, result.ndim))
+            return move_axis(result, indices.ndim - 1, 0)
         # The batch axis becomes one more axis that enumerates windows.
-        indices = transpose(indices, permutation=_move(0, batch_dims, indices.ndim))
+        indices = move_axis(indices, 0, batch_dims)
         result = gather(operand, indices, axes=axes, sizes=sizes, batch_dims=batch_dims, mode=mode)
-        return transpose(result, permutation=_move(batch_dims, 0, result.ndim))
+        return move_axis(result, batch_dims, 0)
 
     def samples(self) -> Iterator[Sample]:
         for shape, index, params in _cases():
@@ -390,12 +391,6 @@ def _cases() -> Iterator[tuple[tuple[int, ...], np.ndarray, dict[str, Any]]]:
     yield (3, 2), np.zeros((0, 1), np.int32), {"axes": (0,), "sizes": (1, 2), "batch_dims": 0}
     yield (3,), np.zeros((2, 0), np.int32), {"axes": (), "sizes": (3,), "batch_dims": 0}
     yield (0, 2), integers([[0]]), {"axes": (0,), "sizes": (0, 2), "batch_dims": 0}
-
-
-def _move(source: int, target: int, ndim: int) -> tuple[int, ...]:
-    order = [axis for axis in range(ndim) if axis != source]
-    order.insert(target, source)
-    return tuple(order)
 
 
 gather, scatter = Gather(), Scatter()

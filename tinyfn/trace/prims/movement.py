@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from .. import dtype as dtypes
 from ..dtype import DType
 from ..prim import Linear, Primitive, Sample, broadcast_to_batch, full, instantiate_batch, spell, zeros_like
 from ..uop import UOp
-from .elementwise import where
 from .reduction import reduce_sum
+from .selection import where
+
+T = TypeVar("T")
 
 
 class Movement(Linear):
@@ -382,3 +384,13 @@ def _inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 
 reshape, transpose, broadcast, pad, flip = Reshape(), Transpose(), Broadcast(), Pad(), Flip()
 slice_, concatenate, iota = Slice(), Concatenate(), Iota()
+
+
+def move_axis(x: T, source: int, target: int) -> T:
+    """An array or a UOp with one axis moved and the others in their order; both counted from the front."""
+    if source == target:
+        return x
+    value: Any = x
+    order = [axis for axis in range(value.ndim) if axis != source]
+    order.insert(target, source)
+    return transpose(value, permutation=tuple(order))

@@ -7,11 +7,12 @@ from typing import Any
 from ..prim import Primitive, full_like
 from ..sint import index_operators
 from ..uop import UOp
-from . import elementwise as e
+from . import arithmetic
 
 _ARRAY: dict[str, Primitive] = {
-    "add": e.add, "sub": e.sub, "mul": e.mul, "truediv": e.div, "and": e.bitwise_and, "or": e.bitwise_or,
-    "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge,
+    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
+    "and": arithmetic.bitwise_and, "or": arithmetic.bitwise_or,
+    "lt": arithmetic.lt, "le": arithmetic.le, "gt": arithmetic.gt, "ge": arithmetic.ge,
 }  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def _install() -> None:
             setattr(UOp, name, operator(name, None, False))
 
     def negative(self: UOp) -> UOp:
-        return index["__neg__"](self) if self.op.is_scalar else e.neg.node(self)
+        return index["__neg__"](self) if self.op.is_scalar else arithmetic.neg.node(self)
 
     setattr(UOp, "__neg__", negative)  # noqa: B010 (it is read-only to a type checker)
 

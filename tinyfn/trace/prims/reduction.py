@@ -12,7 +12,8 @@ from .. import dtype as dtypes
 from ..dtype import DType
 from ..prim import _BITS, REGISTRY, Linear, Primitive, Reduction, Sample, _distinct, full_like, spell
 from ..uop import UOp
-from .elementwise import convert, eq, max
+from .arithmetic import eq, max
+from .selection import convert
 
 
 def _wide(x: Any, reduce: Any, axes: tuple[int, ...]) -> Any:

@@ -1,0 +1,362 @@
+"""Elementwise primitives: arithmetic, comparisons and bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import DType
+from ..prim import (
+    _ANY,
+    _BITS,
+    _INEXACT,
+    _INTEGER,
+    Binary,
+    Comparison,
+    Elementwise,
+    Unary,
+    add_tangents,
+    full_like,
+    zeros_like,
+)
+from ..uop import UOp
+from .functions import log, trunc
+from .selection import where
+
+
+class Neg(Unary):
+    """-x"""
+
+    def reference(self, x: Any) -> Any:
+        return np.negative(x)
+
+    def partial(self, index: int, out: UOp, x: UOp) -> int:
+        return -1
+
+
+class Add(Binary):
+    """x + y"""
+
+    reference = np.add
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> int:
+        return 1
+
+
+class Sub(Binary):
+    """x - y"""
+
+    reference = np.subtract
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> int:
+        return -1 if index else 1
+
+
+class Mul(Binary):
+    """x * y"""
+
+    reference = np.multiply
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
+        return x if index else y
+
+
+class MulZero(Binary):
+    """x * y, but 0 wherever x is 0, whatever y is.
+
+    The product of a (co)tangent x and a derivative y that may be infinite or NaN where the function is not used."""
+
+    kinds = _INEXACT
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.where(x == 0, x, x * y)
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
+        (x, y), (tx, ty) = args, tangents
+        return add_tangents(
+            [None if tx is None else mul_zero(tx, y), None if ty is None else mul_zero(x, ty)]
+        )
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
+        x, y = args
+        return [mul_zero(ct, y) if needs[0] else None, mul_zero(x, ct) if needs[1] else None]
+
+
+class Div(Binary):
+    """x / y; integers round towards zero, and give 0 for a division by zero."""
+
+    singular = True
+
+    def reference(self, x: Any, y: Any) -> Any:
+        if np.asarray(x).dtype.kind in "iu":
+            quotient = np.floor_divide(x, y)
+            inexact = (quotient * y != x) & ((x < 0) != (y < 0)) & (y != 0)
+            return quotient + inexact.astype(quotient.dtype)
+        return np.divide(x, y)
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
+        return -(out / y) if index else 1.0 / y
+
+    def values(self, dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+        values = super().values(dtype, shape, seed)
+        return np.where(np.abs(values) < 0.25, np.asarray(1, dtype), values) if seed else values
+
+
+class Rem(Binary):
+    """The remainder of x / y with the sign of x (C's fmod); 0 for an integer division by zero."""
+
+    domain = (1.0, 7.0)
+    reference = np.fmod
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp | int:
+        return -trunc(x / y) if index else 1
+
+    def values(self, dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+        values = super().values(dtype, shape, seed)
+        return values if seed == 0 or not dtypes.is_float(dtype) else np.full_like(values, 7.3)
+
+
+class Pow(Binary):
+    """x to the power y, of floats; NaN for a negative x with a y that is not whole."""
+
+    kinds = _INEXACT
+    singular = True
+    domain = (0.25, 3.0)
+    reference = np.power
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
+        if index == 0:
+            return y * pow(x, y - 1.0)
+        # 0 ** y is 0 for every y > 0, so its derivative in y is 0, and not 0 * log(0).
+        return where(eq(x, zeros_like(x)), zeros_like(x), out * log(x))
+
+
+class IntegerPow(Unary):
+    """x to a power that is a fixed integer."""
+
+    params = ("exponent",)
+    ulp = 4
+    domain = (0.5, 2.0)
+
+    def is_singular(self, *, exponent: int) -> bool:
+        return exponent < 0
+
+    def reference(self, x: Any, *, exponent: int) -> Any:
+        if exponent >= 0:
+            return np.power(
+                x, np.asarray(exponent, np.asarray(x).dtype) if np.asarray(x).dtype.kind in "iu" else exponent
+            )
+        return np.reciprocal(np.power(x, -exponent))
+
+    def out(self, x: Any, *, exponent: int) -> Any:
+        if exponent < 0 and not dtypes.is_float(x.dtype):
+            raise TypeError(
+                f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first"
+            )
+        return super().out(x)
+
+    def partial(self, index: int, out: UOp, x: UOp, *, exponent: int) -> UOp | int | None:
+        if exponent == 0:
+            return None
+        return 1 if exponent == 1 else float(exponent) * integer_pow(x, exponent=exponent - 1)
+
+    def sample_params(self) -> dict[str, Any]:
+        return {"exponent": 3}
+
+
+class Abs(Unary):
+    """|x|; the derivative at 0 is 0."""
+
+    reference = np.abs
+
+    def partial(self, index: int, out: UOp, x: UOp) -> UOp:
+        return sign(x)
+
+
+class Sign(Unary):
+    """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN."""
+
+    reference = np.sign
+
+    def partial(self, index: int, out: UOp, x: UOp) -> None:
+        return None
+
+
+class Max(Binary):
+    """The greater of x and y, NaN if either is; a tie shares the derivative equally."""
+
+    kinds = _ANY
+    reference: Callable[..., Any] = np.maximum
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
+        mine, other = (y, x) if index else (x, y)
+        return where(
+            eq(mine, other),
+            full_like(x, 0.5),
+            where(_wins(self, mine, other), full_like(x, 1), zeros_like(x)),
+        )
+
+
+class Min(Max):
+    """The lesser of x and y, NaN if either is; a tie shares the derivative equally."""
+
+    reference = np.minimum
+
+
+def _wins(primitive: Any, mine: UOp, other: UOp) -> UOp:
+    return gt(mine, other) if primitive is max else lt(mine, other)
+
+
+class Clamp(Elementwise):
+    """min(max(x, low), high), with the arguments in the order low, x, high; NaN stays NaN."""
+
+    arity = 3
+
+    def reference(self, low: Any, x: Any, high: Any) -> Any:
+        return np.minimum(np.maximum(x, low), high)
+
+    def partial(self, index: int, out: UOp, low: UOp, x: UOp, high: UOp) -> UOp:
+        one, zero = full_like(x, 1), zeros_like(x)
+        if index == 0:
+            return where((low > x) & (low < high), one, zero)
+        if index == 1:
+            return where((x > low) & (x < high), one, zero)
+        return where(high < max(x, low), one, zero)
+
+    def values(self, dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+        values = super().values(dtype, shape, seed)
+        return values if seed == 1 else np.full_like(values, 1 if seed == 0 else 2)
+
+
+# Comparisons
+
+
+class Eq(Comparison):
+    """x == y"""
+
+    reference = np.equal
+
+
+class Ne(Comparison):
+    """x != y"""
+
+    reference = np.not_equal
+
+
+class Lt(Comparison):
+    """x < y"""
+
+    reference = np.less
+
+
+class Le(Comparison):
+    """x <= y"""
+
+    reference = np.less_equal
+
+
+class Gt(Comparison):
+    """x > y"""
+
+    reference = np.greater
+
+
+class Ge(Comparison):
+    """x >= y"""
+
+    reference = np.greater_equal
+
+
+# Bits
+
+
+class BitwiseNot(Unary):
+    """Every bit inverted; the logical not of a bool."""
+
+    kinds = _BITS
+    reference = np.invert
+
+
+class BitwiseAnd(Binary):
+    """Bits set in both; the logical and of bools."""
+
+    kinds = _BITS
+    reference = np.bitwise_and
+
+
+class BitwiseOr(Binary):
+    """Bits set in either; the logical or of bools."""
+
+    kinds = _BITS
+    reference = np.bitwise_or
+
+
+class BitwiseXor(Binary):
+    """Bits set in one but not in both."""
+
+    kinds = _BITS
+    reference = np.bitwise_xor
+
+
+class ShiftLeft(Binary):
+    """x with its bits moved up by y; 0 if y is not in 0 .. bits - 1."""
+
+    kinds = _INTEGER
+    domain = (0.0, 5.0)
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.where(_shift_in_range(x, y), np.left_shift(x, _clamp_shift(x, y)), np.zeros_like(x))
+
+
+class ShiftRightArithmetic(ShiftLeft):
+    """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1."""
+
+    def reference(self, x: Any, y: Any) -> Any:
+        shift = np.where(
+            _shift_in_range(x, y), y, np.asarray(8 * np.asarray(x).itemsize - 1).astype(np.asarray(y).dtype)
+        )
+        return np.right_shift(x, shift)
+
+
+class ShiftRightLogical(ShiftLeft):
+    """x with its bits moved down by y, zeros filling in; 0 if y is not in 0 .. bits - 1."""
+
+    def reference(self, x: Any, y: Any) -> Any:
+        x = np.asarray(x)
+        unsigned = np.dtype(f"u{x.itemsize}")
+        shifted = np.right_shift(x.view(unsigned), _clamp_shift(x, y).astype(unsigned)).view(x.dtype)
+        return np.where(_shift_in_range(x, y), shifted, np.zeros_like(x))
+
+
+def _shift_in_range(x: Any, y: Any) -> Any:
+    return (y >= 0) & (y < 8 * np.asarray(x).itemsize)
+
+
+def _clamp_shift(x: Any, y: Any) -> Any:
+    return np.where(_shift_in_range(x, y), y, np.zeros_like(y))
+
+
+class PopulationCount(Unary):
+    """The number of bits that are set."""
+
+    kinds = _INTEGER
+
+    def reference(self, x: Any) -> Any:
+        x = np.asarray(x)
+        return np.bitwise_count(x.view(np.dtype(f"u{x.itemsize}"))).astype(x.dtype)
+
+
+neg, add, sub, mul, mul_zero, div, rem = Neg(), Add(), Sub(), Mul(), MulZero(), Div(), Rem()
+pow, integer_pow, abs, sign = Pow(), IntegerPow(), Abs(), Sign()
+max, min, clamp = Max(), Min(), Clamp()
+eq, ne, lt, le, gt, ge = Eq(), Ne(), Lt(), Le(), Gt(), Ge()
+bitwise_not, bitwise_and, bitwise_or, bitwise_xor = BitwiseNot(), BitwiseAnd(), BitwiseOr(), BitwiseXor()
+shift_left, shift_right_logical, shift_right_arithmetic = (
+    ShiftLeft(),
+    ShiftRightLogical(),
+    ShiftRightArithmetic(),
+)
+population_count = PopulationCount()

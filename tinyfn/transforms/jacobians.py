@@ -1,0 +1,134 @@
+"""Jacobians and Hessians: derivatives along all unit vectors at once, by vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import prims, pytree
+from ..trace.array import Array, wrap
+from ..trace.errors import user_line
+from ..trace.operators import full
+from ..trace.tracing import current_trace, describe_function, tracer
+from .arguments import Arguments, as_tuple, check_differentiable, normalize_positions
+from .derivatives import linearize, vjp
+from .vmap import vmap
+
+
+def _basis(array: Any) -> Array:
+    """The unit vectors of an array's space, along a new leading axis."""
+    size = int(np.prod(array.shape))
+    value = wrap(np.eye(size, dtype=array.dtype).reshape(size, *array.shape))
+    trace = current_trace()
+    return value if trace is None else tracer(trace, trace.lift(value))
+
+
+def _jacobian(
+    function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, forward: bool, name: str
+) -> Callable[..., Any]:
+    @wraps(function)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))
+
+        def partial(*chosen: Any) -> Any:
+            everything = list(args)
+            for position, arg in zip(positions, chosen, strict=True):
+                everything[position] = arg
+            return function(*everything, **kwargs)
+
+        partial.__name__ = describe_function(function)
+        chosen = tuple([args[position] for position in positions])
+        given = Arguments(name, function, chosen, {}, positions)
+        check_differentiable(name, function, given)
+        single = isinstance(argnums, int)
+        if forward:
+            value, linear, *aux = linearize(partial, *chosen, has_aux=has_aux)
+            _check_float_results(name, function, value)
+            in_leaves = given.arrays
+            # One column for each element of each argument, the other arguments' tangents being zero.
+            columns = [
+                vmap(lambda t, i=i: linear(*_one_hot_tangents(given, i, t)), out_axes=-1)(_basis(x))
+                for i, x in enumerate(in_leaves)
+            ]
+            out_leaves, out_tree = pytree.flatten(value)
+            rows = []
+            for j, out in enumerate(out_leaves):
+                parts = [
+                    prims.reshape(pytree.leaves(column)[j], shape=out.shape + x.shape)
+                    for column, x in zip(columns, in_leaves, strict=True)
+                ]
+                tree = given.rebuild(parts)[0]
+                rows.append(tree[0] if single else tree)
+            result = pytree.unflatten(out_tree, rows)
+        else:
+            value, pulled, *aux = vjp(partial, *chosen, has_aux=has_aux)
+            _check_float_results(name, function, value)
+            out_leaves, out_tree = pytree.flatten(value)
+            rows = []
+            for j, out in enumerate(out_leaves):
+                rows_j = vmap(lambda ct, j=j: pulled(_one_hot_cotangent(out_tree, out_leaves, j, ct)))(
+                    _basis(out)
+                )
+                parts = [
+                    prims.reshape(leaf, shape=out.shape + x.shape)
+                    for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)
+                ]
+                tree = given.rebuild(parts)[0]
+                rows.append(tree[0] if single else tree)
+            result = pytree.unflatten(out_tree, rows)
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian
+
+
+def _check_float_results(transform: str, function: Callable[..., Any], value: Any) -> None:
+    for path, leaf in pytree.leaves_with_path(value):
+        if not dtypes.is_float(leaf.dtype):
+            described = dtypes.describe(leaf.dtype, leaf.shape)
+            raise TypeError(
+                f"{transform} of {describe_function(function)}: the result{pytree.keystr(path)} is {described}, which has no "
+                f"derivative; at {user_line()}: return it through has_aux=True"
+            )
+
+
+def _one_hot_tangents(given: Arguments, index: int, tangent: Any) -> tuple[Any, ...]:
+    return given.rebuild(
+        [tangent if i == index else full(0, x.dtype, x.shape) for i, x in enumerate(given.arrays)]
+    )[0]
+
+
+def _one_hot_cotangent(tree: Any, leaves: Sequence[Any], index: int, cotangent: Any) -> Any:
+    return pytree.unflatten(
+        tree, [cotangent if i == index else full(0, x.dtype, x.shape) for i, x in enumerate(leaves)]
+    )
+
+
+def jacfwd(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of `function`, computed column by column in forward mode: best for few inputs and many outputs.
+
+    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
+    return _jacobian(function, argnums, has_aux, forward=True, name="jacfwd")
+
+
+def jacrev(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of `function`, computed row by row in reverse mode: best for many inputs and few outputs.
+
+    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
+    return _jacobian(function, argnums, has_aux, forward=False, name="jacrev")
+
+
+def hessian(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The second derivatives of `function`: forward mode over reverse mode.
+
+    For a scalar function of an array of shape s, an array of shape s + s."""
+    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
