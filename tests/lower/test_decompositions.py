@@ -113,9 +113,10 @@ def worst(name, got, want, dtype, *operands):
 
 # Where one formula gives way to another, or an argument is cut off.
 BOUNDARIES = np.array(
-    [0.5, 1, 2 / 3, 4 / 3, 0.5**0.5, 2**0.5, 2, 2.5, 3, 3.93, 4, 6, 6.25, 10, 10.06, 10.1, 16, 18, 20, 27.3, 38, 88.722839,
-     88.8, 89, 89.41, 89.6, 104, 104.5, 128, 127.5, 129, 149, 150, 152, 709.78, 710, 710.47, 745.2, 746, 1024, 1075,
-     *[2.0**-n for n in (12, 13, 24, 25, 26, 27, 53, 54, 126, 149)], *[2.0**n for n in (22, 23, 24, 30, 50, 52, 53, 60, 77, 104)],
+    [0.5, 1, 2 / 3, 4 / 3, 0.5**0.5, 2**0.5, 2, 2.5, 3, 3.93, 4, 6, 6.25, 10, 10.06, 10.1, 16, 18, 20, 27.3, 38,
+     88.722839, 88.8, 89, 89.41, 89.6, 104, 104.5, 128, 127.5, 129, 149, 150, 152, 709.78, 710, 710.47, 745.2, 746,
+     1024, 1075, *[2.0**-n for n in (12, 13, 24, 25, 26, 27, 53, 54, 126, 149)],
+     *[2.0**n for n in (22, 23, 24, 30, 50, 52, 53, 60, 77, 104)],
      *[n * math.log(2) / 2 for n in range(1, 40)], *[n * math.pi / 4 for n in range(1, 60)],
      *[n * math.pi / 2 * 2.0**22 for n in range(1, 30)], 0.99999994, 1 - 2.0**-53, 0.9999999, 0.9932, 0.99862]
 )  # fmt: skip
@@ -180,7 +181,7 @@ def float64_points():
 
 
 POINTS32, POINTS64 = float32_points(), float64_points()
-# What works in float64 also for narrower types takes long to evaluate, since a float64 fma is done in fractions.
+# What works in float64 also for narrower types takes long to evaluate: a float64 fma is done in fractions.
 WIDE = {"sin", "cos", "tan", "pow"}
 
 
@@ -221,8 +222,8 @@ def pairs(dtype):
     count, most = (4000, 80) if dtype is float32 else (600, 600)
     digits = np.finfo(dtype).nmant
     random = [np.exp(generator.uniform(-most, most, count)), generator.uniform(-1.5, 1.5, count)]
-    near_one = [1 + generator.uniform(-1, 1, count) * np.exp2(-generator.integers(0, digits, count).astype(float)),
-                np.exp(generator.uniform(0, digits / 2, count))]  # fmt: skip
+    distance = generator.uniform(-1, 1, count) * np.exp2(-generator.integers(0, digits, count).astype(float))
+    near_one = [1 + distance, np.exp(generator.uniform(0, digits / 2, count))]
     tiny = [np.exp(generator.uniform(-most * 1.24, -most, count)), generator.uniform(-1, 1, count)]
     alike = [random[0], random[0] * generator.choice([1, 2, 0.5, 1e-6, 1e-30], count)]
     x, y = (np.concatenate(part).astype(dtype) for part in zip(random, near_one, tiny, alike, strict=True))
@@ -254,7 +255,7 @@ def test_integer_pow(exponent):
 
 
 def test_hardest_angles():
-    # The float64 next to a multiple of pi/2 (J.-M. Muller, "Elementary Functions", 2006, section 11.1), and its cosine.
+    # The float64 next to a multiple of pi/2 (J.-M. Muller, "Elementary Functions", 2006), and its cosine.
     x = np.array([math.ldexp(6381956970095103, 797)])
     assert run("cos", x)[0] == pytest.approx(-4.687165924254623e-19, rel=3e-16)
     assert run("sin", x)[0] == 1.0
@@ -278,11 +279,13 @@ def assert_same(name, got, want, *operands):
     assert same.all(), [(name, *[x[i] for x in operands], got[i], want[i]) for i in np.flatnonzero(~same)[:5]]
 
 
-EXACT = {"abs": np.abs, "ceil": np.ceil, "floor": np.floor, "is_finite": np.isfinite, "is_inf": np.isinf, "is_nan": np.isnan,
-         "neg": np.negative, "round": np.rint, "sign": np.sign, "sqrt": np.sqrt, "trunc": np.trunc}  # fmt: skip
+EXACT = {
+    "abs": np.abs, "ceil": np.ceil, "floor": np.floor, "is_finite": np.isfinite, "is_inf": np.isinf,
+    "is_nan": np.isnan, "neg": np.negative, "round": np.rint, "sign": np.sign, "sqrt": np.sqrt, "trunc": np.trunc,
+}  # fmt: skip
 EXACT_OF_TWO = {
-    "add": np.add, "div": np.divide, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater, "le": np.less_equal,
-    "lt": np.less, "mul": np.multiply, "ne": np.not_equal, "nextafter": np.nextafter, "rem": np.fmod,
+    "add": np.add, "div": np.divide, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater,
+    "le": np.less_equal, "lt": np.less, "mul": np.multiply, "ne": np.not_equal, "nextafter": np.nextafter, "rem": np.fmod,
     "sub": np.subtract,
 }  # fmt: skip
 
@@ -316,7 +319,7 @@ def test_special_values_are_numpys(dtype):
             got, want = run(name, x), reference(x.astype(float64)).astype(dtype)
             assert_same(name, got[~np.isfinite(want)], want[~np.isfinite(want)], x[~np.isfinite(want)])
             assert np.array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(want) & ~np.isnan(want)), name
-            # At zero and infinity the value itself, which is 0, 1, ..., or a multiple of pi that is rounded right.
+            # At zero and infinity the value itself: 0, 1, ..., or a multiple of pi that is rounded right.
             limits = np.isin(x, [0, np.inf, -np.inf])
             assert_same(name, got[limits], want[limits], x[limits])
             assert np.allclose(got, want, rtol=1e-6, atol=0, equal_nan=True), name
@@ -328,8 +331,8 @@ def test_special_values_are_numpys(dtype):
             got, want = run(name, a, b), reference(a, b)
             assert np.allclose(got, want, rtol=1e-6, atol=0, equal_nan=True), name
             assert np.array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(want) & ~np.isnan(want)), name
-    assert np.array_equal(run("mul_zero", np.array([0, -0.0, 2], dtype), np.array([np.inf, np.nan, np.nan], dtype)),
-                          np.array([0, -0.0, np.nan], dtype), equal_nan=True)  # fmt: skip
+    zeros, wild = np.array([0, -0.0, 2], dtype), np.array([np.inf, np.nan, np.nan], dtype)
+    assert_same("mul_zero", run("mul_zero", zeros, wild), np.array([0, -0.0, np.nan], dtype), zeros, wild)
 
 
 def test_neighbours_of_halves():
