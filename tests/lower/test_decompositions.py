@@ -45,8 +45,8 @@ REFERENCES = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atanh": np.arctanh, "cbrt": np.cbrt, "cos": np.cos, "cosh": np.cosh, "erf": erf_reference,
     "erf_inv": erf_inv_reference, "erfc": erfc_reference, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
-    "log": np.log, "log1p": np.log1p, "log2": np.log2, "logistic": logistic, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
+    "log": np.log, "log1p": np.log1p, "log2": np.log2, "logistic": logistic,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
 }  # fmt: skip
 LONG = np.longdouble
 HALF_ROOT_PI = np.sqrt(LONG(np.arctan2(LONG(0), LONG(-1)))) / 2
@@ -113,9 +113,9 @@ def worst(name, got, want, dtype, *operands):
 
 # Where one formula gives way to another, or an argument is cut off.
 BOUNDARIES = np.array(
-    [0.5, 1, 2 / 3, 4 / 3, 0.5**0.5, 2**0.5, 2, 2.5, 3, 3.93, 4, 6, 6.25, 10, 10.06, 10.1, 16, 18, 20, 27.3, 38,
-     88.722839, 88.8, 89, 89.41, 89.6, 104, 104.5, 128, 127.5, 129, 149, 150, 152, 709.78, 710, 710.47, 745.2, 746,
-     1024, 1075, *[2.0**-n for n in (12, 13, 24, 25, 26, 27, 53, 54, 126, 149)],
+    [0.5, 1, 2 / 3, 4 / 3, 0.5**0.5, 2**0.5, 2, 2.5, 3, 3.93, 4, 6, 6.25, 10, 10.06, 10.1, 16, 18, 20, 27.3,
+     38, 88.722839, 88.8, 89, 89.41, 89.6, 104, 104.5, 128, 127.5, 129, 149, 150, 152, 709.78, 710, 710.47,
+     745.2, 746, 1024, 1075, *[2.0**-n for n in (12, 13, 24, 25, 26, 27, 53, 54, 126, 149)],
      *[2.0**n for n in (22, 23, 24, 30, 50, 52, 53, 60, 77, 104)],
      *[n * math.log(2) / 2 for n in range(1, 40)], *[n * math.pi / 4 for n in range(1, 60)],
      *[n * math.pi / 2 * 2.0**22 for n in range(1, 30)], 0.99999994, 1 - 2.0**-53, 0.9999999, 0.9932, 0.99862]
@@ -281,12 +281,13 @@ def assert_same(name, got, want, *operands):
 
 EXACT = {
     "abs": np.abs, "ceil": np.ceil, "floor": np.floor, "is_finite": np.isfinite, "is_inf": np.isinf,
-    "is_nan": np.isnan, "neg": np.negative, "round": np.rint, "sign": np.sign, "sqrt": np.sqrt, "trunc": np.trunc,
+    "is_nan": np.isnan, "neg": np.negative, "round": np.rint, "sign": np.sign, "sqrt": np.sqrt,
+    "trunc": np.trunc,
 }  # fmt: skip
 EXACT_OF_TWO = {
     "add": np.add, "div": np.divide, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater,
-    "le": np.less_equal, "lt": np.less, "mul": np.multiply, "ne": np.not_equal, "nextafter": np.nextafter, "rem": np.fmod,
-    "sub": np.subtract,
+    "le": np.less_equal, "lt": np.less, "mul": np.multiply, "ne": np.not_equal, "nextafter": np.nextafter,
+    "rem": np.fmod, "sub": np.subtract,
 }  # fmt: skip
 
 

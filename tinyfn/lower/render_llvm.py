@@ -21,13 +21,12 @@ from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
-from ..trace.uop import CONST, UOp
+from ..trace.uop import CONST, UOp, const
 from .index import LOAD, RESULT
 from .nest import Nest, Pass, Reduce, Store, elements_of, result, size_of, step_along
 
 UNROLL = 4  # vectors per accumulator, so that additions need not wait for each other
 COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
-_FLAGS = "contract "  # a multiplication and an addition may become one fma; nothing else is allowed
 
 _REGISTER = {
     dtypes.bool_: "i1", dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
@@ -510,6 +509,11 @@ class Renderer:
     def scalar_op(self, node: UOp, names: Sequence[str], vector: bool) -> str:
         """One scalar op on registers."""
         op, dtype = node.op, node.src[0].dtype
+        if dtype is dtypes.bfloat16 and op not in (s.CAST, s.BITCAST, s.WHERE):
+            # Not a type that is computed with: in float32, and rounded once.
+            stand_in = s.build(op, *[const(0, dtypes.float32) for _ in names])
+            result = self.scalar_op(stand_in, [self._from_bfloat16(n, vector) for n in names], vector)
+            return self._to_bfloat16(result, vector) if stand_in.dtype is dtypes.float32 else result
         kind = register_type(dtype)
         kinds = self.vector(kind) if vector else kind
         suffix = (f"v{self.plan.lanes}" if vector else "") + _suffix(dtype)
@@ -551,9 +555,9 @@ class Renderer:
         kinds = self.vector(kind, width) if vector else kind
         suffix = (f"v{width or self.plan.lanes}" if vector else "") + _suffix(dtype)
         if dtypes.is_float(dtype):
-            names = {s.ADD: f"fadd {_FLAGS}", s.MUL: f"fmul {_FLAGS}", s.DIV: "fdiv "}
+            names = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
             if op in names:
-                return self.op(f"{names[op]}{kinds} {a}, {b}")
+                return self.op(f"{names[op]} {kinds} {a}, {b}")
             return self.call(
                 kinds, f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{suffix}", (kinds, a), (kinds, b)
             )
@@ -618,12 +622,15 @@ class Renderer:
             return self.cast(self._rounded_to_odd(name, vector), dtypes.float32, target, vector)
         kinds = [self.vector(register_type(d)) if vector else register_type(d) for d in (source, target)]
         from_float, to_float = dtypes.is_float(source), dtypes.is_float(target)
+        if target is dtypes.bool_:
+            zero = literal(np.asarray(0, source)[()], source)
+            other = self.splat(zero, register_type(source)) if vector else zero
+            return self.op(f"{'fcmp une' if from_float else 'icmp ne'} {kinds[0]} {name}, {other}")
         if from_float and to_float:
             name_of = "fpext" if source.itemsize < target.itemsize else "fptrunc"
         elif to_float:
             name_of = "sitofp" if dtypes.kind(source) == "signed" else "uitofp"
         elif from_float:
-            assert target is not dtypes.bool_
             width = f"v{self.plan.lanes}" if vector else ""
             sign = "s" if dtypes.kind(target) == "signed" else "u"
             function = f"llvm.fpto{sign}i.sat.{width}i{8 * target.itemsize}.{width}{_suffix(source)}"

@@ -123,6 +123,7 @@ class Pow(Binary):
     """x to the power y, of floats; NaN for a negative x with a y that is not whole."""
 
     kinds = _INEXACT
+    ulp = 2
     singular = True
     domain = (0.25, 3.0)
     reference = np.power

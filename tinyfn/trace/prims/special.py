@@ -105,7 +105,7 @@ def erf_inv_reference(x: Any) -> Any:
         inside = np.abs(wide) < 1
         magnitude = np.where(inside, np.abs(wide), 0.5)
         value = _giles(magnitude)
-        for _ in range(3):
+        for _ in range(6):  # the first guess is poor where erf is within 2^-44 of 1
             erf, erfc = _erf_pieces(value)
             # Near 1 the difference of the complements keeps the digits that the difference of the values would lose.
             error = np.where(magnitude < 0.5, erf - magnitude, (1 - magnitude) - erfc)
