@@ -51,10 +51,11 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "regroup": lambda x: x.reshape(-1)[: x.size // 2 * 2].reshape(-1, 2).sum(-1),
     "iota": lambda x: x * tnp.arange(x.shape[1]) + tnp.arange(x.shape[0])[:, None],
     "outer": lambda x: x[0][:, None] * x[0][None, :] + x[0],
-    "bools": lambda x: ((x > 0).all(-1), (x > 0).any(0)),
+    "bools": lambda x: ((x > 0).all(-1), (x > 0).any(0), (x > 0).max(-1), (x > 0).min(0)),
     "integers": lambda x: (x * 5).astype("int32").sum(-1),
     "half": lambda x: x.astype("float16").sum(-1),
     "bfloat": lambda x: x.astype("bfloat16").max(-1),
+    "unsorted_axes": lambda x: (x[:, None, :] * x[:, :, None]).sum((2, 0)),
     "product": lambda x: tnp.clip(x, 0.5, 1.5).prod(-1),
 }
 SHAPES = [(1, 1), (4, 5), (7, 16), (33, 65), (3, 200), (2, 1), (1, 64), (128, 40)]

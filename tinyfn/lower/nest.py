@@ -31,6 +31,7 @@ REDUCTIONS: dict[Any, scalar.ScalarOp] = {
     p.reduce_and: scalar.AND,
     p.reduce_or: scalar.OR,
 }
+_OF_BOOLS = {scalar.MAX: scalar.OR, scalar.MIN: scalar.AND}
 # Elementwise values that take more than this many scalar ops are kept for their second use rather than computed again.
 RECOMPUTE_LIMIT = 12
 
@@ -164,7 +165,7 @@ class _Group:
                 return kept if kept == self.outer else None
             assert self.shape is not None
             source = sink.src[0].shape
-            trailing = sink.params["axes"] == tuple(range(len(kept), len(source)))
+            trailing = sorted(sink.params["axes"]) == list(range(len(kept), len(source)))
             fits = kept == self.shape or (trailing and source == self.shape)
             return kept if fits else None
         if self.outer is None:
@@ -244,7 +245,7 @@ def _spaces(sink: UOp, outer: Sequence[Any]) -> tuple[UOp, Index, Index]:
     if sink.op not in REDUCTIONS:
         inner = _ranges("i", sink.shape[len(outer) :])
         return sink, (*o, *inner), inner
-    source, axes = sink.src[0], sink.params["axes"]
+    source, axes = sink.src[0], sorted(sink.params["axes"])
     inner = _ranges("i", [source.shape[a] for a in axes])
     kept, reduced = iter(o), iter(inner)
     return (
@@ -351,7 +352,9 @@ def _build(group: _Group, materialized: set[UOp], needed: set[UOp]) -> Nest:
         reductions, stores = passes.setdefault((levels[sink], reader.inner), ([], []))
         if sink.op in REDUCTIONS:
             wide = sink.dtype if sink.dtype is dtypes.bool_ else dtypes.accumulator(sink.dtype)
-            reductions.append(Reduce(sink, REDUCTIONS[sink.op], cast(value, wide)))
+            op = REDUCTIONS[sink.op]
+            op = _OF_BOOLS.get(op, op) if sink.dtype is dtypes.bool_ else op
+            reductions.append(Reduce(sink, op, cast(value, wide)))
             if sink in memory:
                 row = passes.setdefault((levels[sink] + 1, ()), ([], []))
                 row[1].append(Store(sink, as_node(position(sink.shape, point)), result(sink)))
