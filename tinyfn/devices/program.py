@@ -59,72 +59,92 @@ def _runner(target: Target) -> Callable[..., None]:
     )
 
 
+class _Kernels:
+    """Kernels that run one after another by one foreign call; `table` lists the slots of their arguments."""
+
+    def __init__(self, run: Callable[..., None]):
+        self._run = run
+        self._records = array("q")
+        self.table: list[int] = []
+
+    def add(self, address: int, arguments: Sequence[int], points: int, grain: int) -> None:
+        """One more kernel, on the arrays in these slots."""
+        self._records.extend([address, len(self.table), points, grain])
+        self.table += arguments
+
+    def run(self, slots: list[Any], addresses: list[int | None]) -> None:
+        """Run them."""
+        for i in self.table:
+            if addresses[i] is None:
+                addresses[i] = slots[i].ctypes.data
+        table = array("q", [addresses[i] or 0 for i in self.table])
+        self._run(self._records.buffer_info()[0], len(self._records) // 4, table.buffer_info()[0])
+
+
+class _HostCall:
+    """An op that runs by its reference."""
+
+    def __init__(self, function: Callable[..., Any], sources: Sequence[int], target: int):
+        self._function, self._sources, self._target = function, sources, target
+
+    def run(self, slots: list[Any], addresses: list[int | None]) -> None:
+        """Run it."""
+        with np.errstate(all="ignore"):
+            result = self._function(*[slots[i] for i in self._sources])
+        slots[self._target] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
+
+
 class Program:
     """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs."""
 
     def __init__(self, graph: Any, host_step: Callable[[Any], Callable[..., Any]]):
         target = host_target()
-        self._run = _runner(target)
-        self._modules = []
-        self.texts: list[str] = []
+        run = _runner(target)
         slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
-        self.makes: list[tuple[int, Callable[[], tuple[np.ndarray, int]]]] = []  # slots that kernels write
-        self.segments: list[Any] = []
-        self.table: list[int] = []
-        records: list[int] = []
+        self.texts: list[str] = []
+        self._modules: list[Any] = []  # hold the kernels' code
+        self._makes: list[
+            tuple[int, Callable[[], tuple[np.ndarray, int]]]
+        ] = []  # the slots that kernels write
+        self._segments: list[_Kernels | _HostCall] = []
+        kernels: _Kernels | None = None
 
         def slot(node: Any) -> int:
             return slots.setdefault(node, len(slots))
 
-        def close() -> None:
-            if records:
-                self.segments.append((array("q", records), len(records) // 4, None, None))
-                records.clear()
-
         for step in group(graph):
             if isinstance(step, Host):
-                close()
-                sources, function = [slot(s) for s in step.node.src], host_step(step.node)
-                self.segments.append((None, 0, function, (sources, slot(step.node))))
+                kernels = None
+                sources = [slot(s) for s in step.node.src]
+                self._segments.append(_HostCall(host_step(step.node), sources, slot(step.node)))
                 continue
+            if kernels is None:
+                kernels = _Kernels(run)
+                self._segments.append(kernels)
             text, plan = render(step, "kernel", target.vector_bytes)
             module = compile_ir(text, target)
             self._modules.append(module)
             self.texts.append(text)
-            points = chunks(step, plan)
-            grain = max(1, -(-GRAIN * points // max(1, _work(step))))
-            records += [module.function("kernel"), len(self.table), points, grain]
             for node in arguments(step):
                 if node not in slots:
-                    self.makes.append((slot(node), BUFFERS.maker(node.shape, node.dtype)))
-                self.table.append(slot(node))
-        close()
-        self.size = len(slots)
-        self.inputs = len(graph.inputs)
-        self.outputs = [slot(node) for node in graph.outputs]
+                    self._makes.append((slot(node), BUFFERS.maker(node.shape, node.dtype)))
+            points = chunks(step, plan)
+            grain = max(1, -(-GRAIN * points // max(1, _work(step))))
+            kernels.add(module.function("kernel"), [slot(node) for node in arguments(step)], points, grain)
+        self._outputs = [slot(node) for node in graph.outputs]
+        self._size = len(slots)
 
     def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs' values."""
-        slots: list[Any] = [None] * self.size
+        slots: list[Any] = [None] * self._size
+        addresses: list[int | None] = [None] * self._size
         for i, value in enumerate(values):
             slots[i] = np.asarray(value, order="C")
-        addresses: list[int | None] = [None] * self.size
-        for index, maker in self.makes:
-            slots[index], addresses[index] = maker()
-        for records, count, function, places in self.segments:
-            if records is None:
-                sources, target = places
-                with np.errstate(all="ignore"):
-                    result = function(*[slots[i] for i in sources])
-                slots[target] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
-                continue
-            # What later segments compute has no address yet, and no kernel of this one reads it.
-            for i in self.table:
-                if addresses[i] is None and slots[i] is not None:
-                    addresses[i] = slots[i].ctypes.data
-            table = array("q", [addresses[i] or 0 for i in self.table])
-            self._run(records.buffer_info()[0], count, table.buffer_info()[0])
-        return [slots[i] for i in self.outputs]
+        for i, maker in self._makes:
+            slots[i], addresses[i] = maker()
+        for segment in self._segments:
+            segment.run(slots, addresses)
+        return [slots[i] for i in self._outputs]
 
 
 def _work(nest: Nest) -> int:

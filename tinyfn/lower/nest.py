@@ -34,6 +34,8 @@ REDUCTIONS: dict[Any, scalar.ScalarOp] = {
 _OF_BOOLS = {scalar.MAX: scalar.OR, scalar.MIN: scalar.AND}
 # Elementwise values that take more than this many scalar ops are kept for their second use rather than computed again.
 RECOMPUTE_LIMIT = 12
+# A kernel with more scalar ops than this is cut: what it saves no longer pays for what LLVM takes to compile it.
+LARGEST = 1000
 
 
 class Reduce(NamedTuple):
@@ -106,32 +108,27 @@ def compiles(node: UOp) -> bool:
 _COMPUTED = frozenset((dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS))
 
 
-def sinks(graph: Graph) -> list[UOp]:
-    """The values that have to exist, in topological order; see the module's docstring."""
+def sinks(graph: Graph) -> dict[UOp, int]:
+    """The values that have to exist, in topological order, and about how many scalar ops each takes from the others on."""
     order = graph.nodes()
     wanted = set(graph.outputs)
     uses: dict[UOp, int] = {}
-    weight: dict[UOp, int] = {}
     for node in order:
-        if node.op is INPUT or node.op is CONST:
-            weight[node] = 0
-            continue
         for source in dict.fromkeys(node.src):
             uses[source] = uses.get(source, 0) + 1
-        if not compiles(node):
+        if not compiles(node) and node.op is not INPUT:
             wanted.update(node.src)
             wanted.add(node)
-            weight[node] = 0
-        elif node.op in REDUCTIONS:
-            wanted.add(node)
-            weight[node] = 0
-        else:
-            own = _cost(node)
-            weight[node] = own + sum(weight[s] for s in dict.fromkeys(node.src) if s not in wanted)
+    weight: dict[UOp, int] = {}
     for node in order:
-        if uses.get(node, 0) > 1 and weight[node] > RECOMPUTE_LIMIT and node.op in FORMULAS:
+        if node.op is INPUT or node.op is CONST or not compiles(node):
+            weight[node] = 0
+            continue
+        weight[node] = _cost(node) + sum(weight[s] for s in dict.fromkeys(node.src) if s not in wanted)
+        shared = uses.get(node, 0) > 1 and weight[node] > RECOMPUTE_LIMIT and node.op in FORMULAS
+        if node.op in REDUCTIONS or shared or weight[node] > LARGEST // 2:
             wanted.add(node)
-    return [node for node in order if node in wanted and node.op is not INPUT]
+    return {node: weight[node] for node in order if node in wanted and node.op is not INPUT}
 
 
 def _cost(node: UOp) -> int:
@@ -153,6 +150,7 @@ class _Group:
 
     def __init__(self, step: int):
         self.step = step
+        self.cost = 0  # in scalar ops for an element
         self.members: list[UOp] = []
         self.shape: tuple[Any, ...] | None = None  # of the elementwise members, while the outer axes are open
         self.outer: tuple[Any, ...] | None = None
@@ -180,16 +178,19 @@ def group(graph: Graph) -> list[Step]:
     made_in: dict[UOp, int] = {}
     steps: list[_Group | Host] = []
     reads = _reads(graph, members)
-    for sink in chosen:
+    for sink, cost in chosen.items():
         if not compiles(sink):
             made_in[sink] = len(steps)
             steps.append(Host(sink))
             continue
         joined = None
-        for candidate in reversed(steps):
-            if isinstance(candidate, _Group) and _may_join(candidate, sink, reads[sink], made_in):
-                joined = candidate
-                break
+        # A nest that makes what the sink reads, or the last one, with which it may share its loop.
+        for at in sorted({made_in[r] for r in reads[sink]} | {len(steps) - 1}, reverse=True) if steps else ():
+            candidate = steps[at]
+            if isinstance(candidate, _Group) and candidate.cost + cost <= LARGEST:
+                if _may_join(candidate, sink, reads[sink], made_in):
+                    joined = candidate
+                    break
         if joined is None:
             joined = _Group(len(steps))
             steps.append(joined)
@@ -198,6 +199,7 @@ def group(graph: Graph) -> list[Step]:
             else:
                 joined.shape = sink.shape
         joined.members.append(sink)
+        joined.cost += cost
         made_in[sink] = joined.step
     outputs = set(graph.outputs)
     elsewhere = {r for sink in chosen for r in reads[sink] if made_in[r] != made_in[sink]}
