@@ -20,8 +20,13 @@ MAY_IMPORT = {
     "checkpoint": {"trace"},
     "surface": {"trace", "transforms", "optax_like", "checkpoint", "surface"},
 }
-# The one module that joins the transforms with the compiler and the devices.
-EXCEPTIONS = {("transforms/jit.py", "lower"), ("transforms/jit.py", "devices")}
+EXCEPTIONS = {
+    # The one module that joins the transforms with the compiler and the devices.
+    ("transforms/jit.py", "lower"),
+    ("transforms/jit.py", "devices"),
+    # `tinyfn.checkpoint` is a module and, called, a transform.
+    ("checkpoint/__init__.py", "transforms"),
+}
 HEAVY = {"llvmlite", "pycuda", "scipy", "inspect", "dataclasses", "asyncio", "multiprocessing"}
 
 

@@ -9,10 +9,10 @@ def loss(w, x, y):
 step = tinyfn.jit(tinyfn.grad(loss))
 """
 
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import checkpoint, lax, linalg, nn, numpy, optax_like, random, tree
+from . import numpy, tree
 from .trace.array import Array
 from .trace.errors import (
     ConcretizationError,
@@ -45,7 +45,9 @@ from .transforms import (
     vmap,
 )
 
-stop_gradient = lax.stop_gradient
+if TYPE_CHECKING:
+    from . import checkpoint, lax, linalg, nn, optax_like, random
+    from .lax import stop_gradient
 
 __version__ = "0.1.0"
 
@@ -59,13 +61,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Checkpoint(type(checkpoint)):  # type: ignore[misc]
-    """`tinyfn.checkpoint` is the module that saves and restores pytrees; called, it is the transform `remat`.
-
-    Both are what users of other libraries look for under this name."""
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return remat(function)
+# Imported when they are first used, so that `import tinyfn` stays quick.
+_ON_DEMAND = frozenset(("checkpoint", "lax", "linalg", "nn", "optax_like", "random"))
 
 
-checkpoint.__class__ = _Checkpoint
+def __getattr__(name: str) -> Any:
+    if name in _ON_DEMAND:
+        return import_module(f".{name}", __name__)
+    if name == "stop_gradient":
+        return import_module(".lax", __name__).stop_gradient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,4 +1,13 @@
-"""Checkpoints: safetensors files, and pytrees saved to and restored from them by key path."""
+"""Checkpoints: safetensors files, and pytrees saved to and restored from them by key path.
+
+The module itself can be called: `tinyfn.checkpoint(function)` is the transform `tinyfn.remat`, which users of other
+libraries look for under this name.
+"""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 from .safetensors import (
     Header,
@@ -31,3 +40,13 @@ __all__ = [
     "safe_save",
     "save",
 ]
+
+
+class _Module(ModuleType):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        from ..transforms.remat import remat
+
+        return remat(function)
+
+
+sys.modules[__name__].__class__ = _Module

@@ -20,7 +20,6 @@ from ..trace.array import Array, own
 from ..trace.errors import user_line
 from ..trace.execute import step
 from ..trace.graph import Graph
-from ..trace.simplify import simplify
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
 from .arguments import Arguments, positional_name
 from .structured import call, replace_calls
@@ -48,6 +47,8 @@ class _Program:
 
     def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...]):
         self.graph, self.out_tree, self.weak = graph, out_tree, weak
+        from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
+
         self.compiled = simplify(replace_calls(graph))
         self._run: Callable[[Sequence[Any]], list[Any]] | None = None
 
