@@ -1,0 +1,9 @@
+"""Settings for all tests."""
+
+import os
+
+from hypothesis import settings
+
+# A busy machine is no reason to fail; and what is merged is tested on the same examples each time.
+settings.register_profile("tinyfn", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("tinyfn")
