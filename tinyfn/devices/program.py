@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..lower.contraction import contraction
+from ..lower.gemm import generate
 from ..lower.nest import Host, Nest, group, size_of
 from ..lower.render_llvm import arguments, chunks, render
 from ..lower.target import Target, host_target
@@ -114,23 +116,29 @@ class Program:
 
         for step in group(graph):
             if isinstance(step, Host):
-                kernels = None
-                sources = [slot(s) for s in step.node.src]
-                self._segments.append(_HostCall(host_step(step.node), sources, slot(step.node)))
-                continue
+                product = contraction(step.node)
+                if product is None:
+                    kernels = None
+                    sources = [slot(s) for s in step.node.src]
+                    self._segments.append(_HostCall(host_step(step.node), sources, slot(step.node)))
+                    continue
+                kernel = generate("kernel", product, target)
+                text, used = kernel.ir, [*step.node.src, step.node]
+                points, grain = kernel.plan.chunks, kernel.plan.grain
+            else:
+                text, plan = render(step, "kernel", target.vector_bytes)
+                used, points = arguments(step), chunks(step, plan)
+                grain = max(1, -(-GRAIN * points // max(1, _work(step))))
             if kernels is None:
                 kernels = _Kernels(run)
                 self._segments.append(kernels)
-            text, plan = render(step, "kernel", target.vector_bytes)
             module = compile_ir(text, target)
             self._modules.append(module)
             self.texts.append(text)
-            for node in arguments(step):
+            for node in used:
                 if node not in slots:
                     self._makes.append((slot(node), BUFFERS.maker(node.shape, node.dtype)))
-            points = chunks(step, plan)
-            grain = max(1, -(-GRAIN * points // max(1, _work(step))))
-            kernels.add(module.function("kernel"), [slot(node) for node in arguments(step)], points, grain)
+            kernels.add(module.function("kernel"), [slot(node) for node in used], points, grain)
         self._outputs = [slot(node) for node in graph.outputs]
         self._size = len(slots)
 
