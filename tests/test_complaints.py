@@ -159,6 +159,28 @@ def test_an_index_that_is_out_of_bounds_raises() -> None:
     np.testing.assert_array_equal(tinyfn.grad(read)(x, 10), [0, 0, 1])
 
 
+@pytest.mark.parametrize("bins", [1, 1000, 1_000_000])
+def test_scatter_add_keeps_up_with_numpy(bins: int) -> None:
+    generator = np.random.default_rng(0)
+    positions = generator.integers(0, bins, 10**6).astype(np.int32)
+    values = generator.normal(size=10**6).astype(np.float32)
+    ours, zeros = (tnp.asarray(positions), tnp.asarray(values)), tnp.zeros(bins)
+
+    def numpys() -> np.ndarray:
+        total = np.zeros(bins, np.float32)
+        np.add.at(total, positions, values)
+        return total
+
+    def seconds(call: Any) -> float:
+        begin = time.perf_counter()
+        call()
+        return time.perf_counter() - begin
+
+    np.testing.assert_array_equal(zeros.at[ours[0]].add(ours[1]), numpys())
+    pairs = [(seconds(lambda: zeros.at[ours[0]].add(ours[1])), seconds(numpys)) for _ in range(15)]
+    assert min(mine for mine, _ in pairs) < 2 * min(theirs for _, theirs in pairs)
+
+
 def test_a_branch_that_is_not_taken_gives_no_nan_gradient() -> None:
     for f in (tnp.sqrt, tnp.log, lambda x: 1 / x, lambda x: x**-0.5, tnp.arccosh):
         safe = tinyfn.grad(lambda x, f=f: tnp.where(x > 0, f(x), 0.0))

@@ -131,7 +131,7 @@ def is_none(value: Any) -> bool:
         (Layer(1, 2), [1, 2], "Layer(weight=*, bias=*, activation='relu', size=3)"),
         (Config(3), [], "Config[Config(depth=3)]()"),
         ("text", ["text"], "*"),
-        (Plain(1), [Plain(1)], "*"),
+        (Plain(1), [1], "Plain(x=*)"),
         ({1, 2}, [{1, 2}], "*"),
     ],
 )
@@ -558,6 +558,22 @@ def test_register_dataclass_fields() -> None:
     assert pytree.leaves_with_path(Rest(1, 2)) == [((GetAttrKey("b"),), 2)]
     with pytest.raises(TypeError, match="needs a dataclass"):
         pytree.register_dataclass(Pair)
+
+
+def test_dataclasses_are_nodes_without_registration() -> None:
+    @dataclass
+    class Model:
+        weights: Any
+        name: str = pytree.static(default="m")
+
+    model = Model({"a": 1, "b": [2, 3]})
+    assert [keystr(path) for path, _ in pytree.leaves_with_path(model)] == [
+        ".weights['a']", ".weights['b'][0]", ".weights['b'][1]",
+    ]  # fmt: skip
+    assert pytree.map(lambda x: x * 2, model) == Model({"a": 2, "b": [4, 6]})
+    # An explicit registration may still say otherwise.
+    pytree.register_dataclass(Model, data_fields=[], meta_fields=["weights", "name"])
+    assert pytree.leaves(model) == []
 
 
 def test_register_static() -> None:

@@ -29,6 +29,7 @@ import numpy as np
 
 from ..trace.array import wrap
 from ..trace.pytree import flatten_with_path, keystr, unflatten
+from ..trace.pytree_nodes import is_plain_dataclass
 from .safetensors import safe_load, safe_save
 
 # Values whose attributes are not their content.
@@ -168,7 +169,8 @@ class _Walk:
     def tree(self, tree: Any, place: _Place) -> Any:
         """Walk a pytree; raises TypeError for a leaf that cannot be state."""
         visits = self.visits
-        pairs, treedef = flatten_with_path(tree)
+        # The fields of a dataclass that nobody registered may be configuration: it is walked as an object.
+        pairs, treedef = flatten_with_path(tree, is_leaf=is_plain_dataclass)
         leaves = []
         for path, value in pairs:
             below = place.step(keystr(path, simple=True, separator="."), keystr(path)) if path else place

@@ -1,8 +1,8 @@
 """Pytrees: nested containers of leaves, taken apart into a list and a `TreeDef`, and put together again.
 
-Nodes are `dict`, `OrderedDict`, `defaultdict`, `list`, `tuple`, NamedTuples, `None` (a subtree without
-leaves) and every class registered here. Anything else is a leaf, their other subclasses and plain
-dataclasses included.
+Nodes are `dict`, `OrderedDict`, `defaultdict`, `list`, `tuple`, NamedTuples, dataclasses (their init fields, of
+which those declared with `static()` are metadata), `None` (a subtree without leaves) and every class
+registered here. Anything else is a leaf, other subclasses of these included.
 
 Dicts: leaves come in the order of the sorted keys (keys that cannot be compared: by type name, then repr),
 so dicts with the same keys line up however they were filled. `unflatten` gives back the insertion order of

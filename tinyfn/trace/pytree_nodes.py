@@ -180,6 +180,7 @@ _KINDS: dict[type, _Kind] = {
 _LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
 _MAX_LEAF_TYPES = 1024
 _REGISTRY_LOCK = threading.Lock()
+_AUTOMATIC: set[type] = set()  # dataclasses that became nodes when they were first met
 
 
 def _kind_of(cls: type) -> _Kind | None:
@@ -189,11 +190,29 @@ def _kind_of(cls: type) -> _Kind | None:
         return kind
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _NAMED_TUPLE
+    if "__dataclass_fields__" in vars(cls):
+        return _dataclass_kind(cls)
     if len(_LEAF_TYPES) < _MAX_LEAF_TYPES:
         with _REGISTRY_LOCK:
             if cls not in _KINDS:
                 _LEAF_TYPES.add(cls)
     return None
+
+
+def _dataclass_kind(cls: type) -> _Kind:
+    """Register a dataclass by its field declarations; an explicit registration may replace that later."""
+    try:
+        register_dataclass(cls)
+        _AUTOMATIC.add(cls)
+    except ValueError:  # another thread was faster
+        pass
+    return _KINDS[cls]
+
+
+def is_plain_dataclass(value: Any) -> bool:
+    """Whether a value is of a dataclass that nobody registered, so that its own fields say what it is."""
+    cls = type(value)
+    return "__dataclass_fields__" in vars(cls) and (cls not in _KINDS or cls in _AUTOMATIC)
 
 
 def _known_kind(cls: type) -> _Kind:
@@ -210,9 +229,10 @@ def _register(cls: type, kind: _Kind) -> None:
     if not isinstance(cls, type):
         raise TypeError(f"a class is needed to register a pytree node, not {cls!r}")
     with _REGISTRY_LOCK:
-        if cls in _KINDS:
+        if cls in _KINDS and cls not in _AUTOMATIC:
             raise ValueError(f"{cls.__module__}.{cls.__qualname__} is already registered as a pytree node")
         _KINDS[cls] = kind
+        _AUTOMATIC.discard(cls)
         _LEAF_TYPES.discard(cls)
 
 

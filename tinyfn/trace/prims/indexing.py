@@ -236,12 +236,22 @@ class Scatter(_Windows):
         kind: str,
     ) -> Any:
         operand, indices, updates = np.asarray(operand), np.asarray(indices), np.asarray(updates)
-        flat, inside = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
         values = updates.reshape(-1)
-        positions = flat.reshape(-1)
-        if mode == "fill":
-            keep = inside.reshape(-1)
-            positions, values = positions[keep], values[keep]
+        if operand.ndim == 1 and sizes == (1,) and len(axes) == 1 and indices.dtype != np.uint64:
+            # Single elements of a vector, as in a histogram: the indices are the positions.
+            positions = indices.reshape(-1)
+            outside = bool(positions.size) and not (0 <= positions.min() and positions.max() < operand.size)
+            if outside and mode == "clip":
+                positions = np.clip(positions.astype(np.int64), 0, operand.size - 1)
+            elif outside:
+                inside = (positions >= 0) & (positions < operand.size)
+                positions, values = positions[inside], values[inside]
+        else:
+            flat, within = self._elements(operand.shape, indices, axes, sizes, batch_dims, mode)
+            positions = flat.reshape(-1)
+            if mode == "fill":
+                keep = within.reshape(-1)
+                positions, values = positions[keep], values[keep]
         if operand.size == 0 or positions.size == 0:
             return operand.copy()
         dtype = operand.dtype
@@ -388,6 +398,7 @@ def _cases() -> Iterator[tuple[tuple[int, ...], np.ndarray, dict[str, Any]]]:
         integers([[[[0]], [[3]], [[9]]], [[[2]], [[2]], [[1]]]]),
         {"axes": (1,), "sizes": (1,), "batch_dims": 1},
     )
+    yield (6,), integers([[0], [5], [-1], [0], [9], [3]]), {"axes": (0,), "sizes": (1,), "batch_dims": 0}
     yield (3, 2), np.zeros((0, 1), np.int32), {"axes": (0,), "sizes": (1, 2), "batch_dims": 0}
     yield (3,), np.zeros((2, 0), np.int32), {"axes": (), "sizes": (3,), "batch_dims": 0}
     yield (0, 2), integers([[0]]), {"axes": (0,), "sizes": (0, 2), "batch_dims": 0}
