@@ -13,6 +13,7 @@ import pytest
 import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.lower import interpret, nest, render_llvm
+from tinyfn.lower.group import group
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.uop import UOp
 
@@ -120,19 +121,20 @@ class Compiled:
         arrays: dict[UOp, Any] = {
             n: np.ascontiguousarray(v) for n, v in zip(graph.inputs, values, strict=True)
         }
-        for step in nest.group(graph):
+        for step in group(graph):
             if isinstance(step, nest.Host):
                 result = interpret.step(step.node)(*[arrays[s] for s in step.node.src])
                 arrays[step.node] = np.ascontiguousarray(result)
                 continue
-            ir, plan = render_llvm.render(step, "kernel", vector_bytes)
+            (part,) = step.parts
+            ir, plan = render_llvm.render(part, "kernel", vector_bytes)
             kernel = self.function(ir)
-            for array in render_llvm.arguments(step):
+            for array in render_llvm.arguments(part):
                 if array not in arrays:
                     arrays[array] = np.zeros(array.shape, array.dtype)
-            pointers = [arrays[a].ctypes.data for a in render_llvm.arguments(step)]
+            pointers = [arrays[a].ctypes.data for a in render_llvm.arguments(part)]
             block = (ctypes.c_void_p * len(pointers))(*pointers)
-            points = render_llvm.chunks(step, plan)
+            points = render_llvm.chunks(part, plan)
             bounds = [points * i // pieces for i in range(pieces + 1)]
             for begin, end in pairwise(bounds):
                 if begin < end:
@@ -200,12 +202,14 @@ def test_special_values_survive(compiled: Compiled) -> None:
 )
 def test_rows_are_one_kernel(function: Callable[[Any], Any], kernels: int, passes: list[int]) -> None:
     graph, _ = lowered(function, np.ones((8, 8), np.float32))
-    steps = nest.group(graph)
+    steps = group(graph)
     assert len(steps) == kernels
-    assert [len(step.passes) for step in steps if isinstance(step, nest.Nest)] == passes
+    assert [
+        len(part.passes) for step in steps if isinstance(step, nest.Kernel) for part in step.parts
+    ] == passes
 
 
 def test_elementwise_work_is_one_flat_range() -> None:
     graph, _ = lowered(lambda x: x * 2 + 1, np.ones((1000, 10), np.float32))
-    (step,) = nest.group(graph)
-    assert isinstance(step, nest.Nest) and [nest.size_of(r) for r in step.outer] == [10_000]
+    (step,) = group(graph)
+    assert isinstance(step, nest.Kernel) and [nest.size_of(r) for r in step.parts[0].outer] == [10_000]

@@ -14,17 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..lower import codegen, gemm
 from ..lower.contraction import contraction
-from ..lower.gemm import generate
-from ..lower.nest import Host, Nest, group, size_of
-from ..lower.render_llvm import arguments, chunks, render
+from ..lower.group import group
+from ..lower.nest import Host
 from ..lower.target import Target, host_target
 from .buffers import BUFFERS
 from .cpu import compile_ir
 from .threads import DECLARATION, SYMBOL, symbols
-
-# Elements that a thread should have at least, for it to be worth waking.
-GRAIN = 1 << 15
 
 _RUN = f"""
 {DECLARATION}
@@ -122,13 +119,11 @@ class Program:
                     sources = [slot(s) for s in step.node.src]
                     self._segments.append(_HostCall(host_step(step.node), sources, slot(step.node)))
                     continue
-                kernel = generate("kernel", product, target)
-                text, used = kernel.ir, [*step.node.src, step.node]
+                kernel = gemm.generate("kernel", product, target)
+                text, used = kernel.ir, (*step.node.src, step.node)
                 points, grain = kernel.plan.chunks, kernel.plan.grain
             else:
-                text, plan = render(step, "kernel", target.vector_bytes)
-                used, points = arguments(step), chunks(step, plan)
-                grain = max(1, -(-GRAIN * points // max(1, _work(step))))
+                text, used, points, grain, _ = codegen.generate(step, target)
             if kernels is None:
                 kernels = _Kernels(run)
                 self._segments.append(kernels)
@@ -153,17 +148,3 @@ class Program:
         for segment in self._segments:
             segment.run(slots, addresses)
         return [slots[i] for i in self._outputs]
-
-
-def _work(nest: Nest) -> int:
-    """About how many elements a nest visits."""
-    outer = 1
-    for o in nest.outer:
-        outer *= size_of(o)
-    inner = 0
-    for each in nest.passes:
-        size = 1
-        for i in each.inner:
-            size *= size_of(i)
-        inner += size
-    return outer * inner

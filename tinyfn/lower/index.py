@@ -34,13 +34,16 @@ class ScalarLeaf(StructuralOp):
         return f"{self.name} {node.arg!r}[{inner}]"
 
 
-LOAD = ScalarLeaf("load")  # src: (position,), arg: the array's node; an element, by its row-major position
+# src: (position,) or (position, condition), arg: the array's node. An element by its row-major position; where the condition
+# does not hold nothing is read, the position may be outside of the array, and the value is 0.
+LOAD = ScalarLeaf("load")
 RESULT = ScalarLeaf("result")  # arg: the reduction's node; its result where the kernel's outer ranges are
 
 
-def load(array: UOp, index: Index) -> UOp:
-    """The element of an array in memory."""
-    return make(LOAD, (as_node(position(array.shape, index)),), array, array.dtype, ())
+def load(array: UOp, index: Index, condition: UOp | None = None) -> UOp:
+    """The element of an array in memory, if the condition holds."""
+    at = as_node(position(array.shape, index))
+    return make(LOAD, (at,) if condition is None else (at, condition), array, array.dtype, ())
 
 
 def as_node(dimension: Dimension) -> UOp:

@@ -11,8 +11,9 @@ from ..trace import scalar, sint
 from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.uop import UOp, toposort
+from .group import group
 from .index import LOAD, RESULT
-from .nest import Nest, group
+from .nest import Kernel, Nest
 
 _COMBINE = {
     scalar.ADD: np.add, scalar.MUL: np.multiply, scalar.MAX: np.maximum, scalar.MIN: np.minimum,
@@ -71,8 +72,9 @@ def run(graph: Graph, values: Sequence[np.ndarray]) -> list[np.ndarray]:
     arrays: dict[UOp, Any] = {n: np.asarray(v, order="C") for n, v in zip(graph.inputs, values, strict=True)}
     with np.errstate(all="ignore"):
         for each in group(graph):
-            if isinstance(each, Nest):
-                run_nest(each, arrays)
+            if isinstance(each, Kernel):
+                for nest in (*each.parts, *each.finish):
+                    run_nest(nest, arrays)
             else:
                 node = each.node
                 result = step(node)(*[arrays[s] for s in node.src])

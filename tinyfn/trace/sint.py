@@ -19,6 +19,7 @@ import numpy as np
 from . import dtype as dtypes
 from .scalar import ADD, IDIV, MAX, MIN, MOD, MUL, Interval, ScalarOp, build
 from .uop import CONST, StructuralOp, UOp, const, make, toposort
+from .uop import substitute as substitute_nodes
 
 Dimension = int | UOp
 _Monomial = tuple[UOp, ...]  # atoms in order, each as often as its power
@@ -424,11 +425,22 @@ def _replay(
     dimension: UOp, mapping: Mapping[UOp, Dimension], rules: Mapping[Any, Callable[..., Any]]
 ) -> Dimension:
     new: dict[UOp, Dimension] = dict(mapping)
-    for node in toposort([dimension], stop=mapping):
-        if node.op in rules:
-            new[node] = rules[node.op](*[new[s] for s in node.src])
+    stack = [dimension]
+    while stack:
+        node = stack[-1]
+        if node in new:
+            stack.pop()
+        elif node.op is CONST:
+            new[node] = int(node.value)
+        elif node.op not in rules:
+            # An atom that is no index expression itself, such as an element that is loaded at an index.
+            new[node] = (
+                substitute_nodes([node], {v: _node(d) for v, d in mapping.items()})[0] if node.src else node
+            )
+        elif missing := [s for s in node.src if s not in new]:
+            stack += missing
         else:
-            new[node] = int(node.value) if node.op is CONST else node
+            new[node] = rules[node.op](*[new[s] for s in node.src])
     return new[dimension]
 
 
