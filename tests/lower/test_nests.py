@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,8 @@ import pytest
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn.lower import interpret, nest, render_llvm
+from tests.lower.compiled import run_kernel
+from tinyfn.lower import interpret, nest
 from tinyfn.lower.group import group
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.uop import UOp
@@ -83,100 +82,48 @@ def test_nests_mean_what_the_graph_means(name: str, shape: tuple[int, int]) -> N
     agree(interpret.run(graph, values), graph.run(values))
 
 
-class Compiled:
-    """Nests compiled by LLVM."""
-
-    def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.llvm = llvm
-        self.machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-        )
-        self.jit = llvm.create_lljit_compiler(self.machine)
-        self.kept: list[Any] = []
-
-    def function(self, ir: str) -> Any:
-        """The kernel in a module's text."""
-        module = self.llvm.parse_assembly(ir)
-        module.data_layout = str(self.machine.target_data)
-        module.verify()
-        builder = self.llvm.create_pass_builder(
-            self.machine, self.llvm.create_pipeline_tuning_options(speed_level=1)
-        )
-        builder.getModulePassManager().run(module, builder)
-        library = (
-            self.llvm.JITLibraryBuilder()
-            .add_object_img(self.machine.emit_object(module))
-            .export_symbol("kernel")
-        )
-        tracker = library.link(self.jit, f"library{len(self.kept)}")
-        self.kept.append(tracker)
-        return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(tracker["kernel"])
-
-    def run(self, graph: Graph, values: list[np.ndarray], vector_bytes: int, pieces: int = 1) -> list[Any]:
-        """The graph's outputs, each kernel run in so many pieces."""
-        arrays: dict[UOp, Any] = {
-            n: np.ascontiguousarray(v) for n, v in zip(graph.inputs, values, strict=True)
-        }
-        for step in group(graph):
-            if isinstance(step, nest.Host):
-                result = interpret.step(step.node)(*[arrays[s] for s in step.node.src])
-                arrays[step.node] = np.ascontiguousarray(result)
-                continue
-            (part,) = step.parts
-            ir, plan = render_llvm.render(part, "kernel", vector_bytes)
-            kernel = self.function(ir)
-            for array in render_llvm.arguments(part):
-                if array not in arrays:
-                    arrays[array] = np.zeros(array.shape, array.dtype)
-            pointers = [arrays[a].ctypes.data for a in render_llvm.arguments(part)]
-            block = (ctypes.c_void_p * len(pointers))(*pointers)
-            points = render_llvm.chunks(part, plan)
-            bounds = [points * i // pieces for i in range(pieces + 1)]
-            for begin, end in pairwise(bounds):
-                if begin < end:
-                    kernel(ctypes.addressof(block), begin, end)
-        return [arrays[node] for node in graph.outputs]
-
-
-@pytest.fixture(scope="module")
-def compiled() -> Compiled:
-    return Compiled()
+def compiled(
+    graph: Graph, values: list[np.ndarray], vector_bytes: int = 64, pieces: int = 1
+) -> list[np.ndarray]:
+    """The graph's outputs by compiled kernels, each run in so many pieces."""
+    arrays: dict[UOp, Any] = {n: np.ascontiguousarray(v) for n, v in zip(graph.inputs, values, strict=True)}
+    for step in group(graph):
+        if isinstance(step, nest.Host):
+            result = interpret.step(step.node)(*[arrays[s] for s in step.node.src])
+            arrays[step.node] = np.ascontiguousarray(result)
+        else:
+            run_kernel(step, arrays, pieces, vector_bytes)
+    return [arrays[node] for node in graph.outputs]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (4, 5), (33, 65), (3, 200), (128, 40)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_compiled_nests_give_what_the_graph_gives(
-    compiled: Compiled, name: str, shape: tuple[int, int]
-) -> None:
+def test_compiled_nests_give_what_the_graph_gives(name: str, shape: tuple[int, int]) -> None:
     graph, values = lowered(FUNCTIONS[name], np.random.default_rng(0).normal(size=shape).astype(np.float32))
-    agree(compiled.run(graph, values, 64), graph.run(values))
+    agree(compiled(graph, values), graph.run(values))
 
 
 @pytest.mark.parametrize("vector_bytes", [8, 16, 32])
-def test_vectors_of_other_widths_agree(compiled: Compiled, vector_bytes: int) -> None:
+def test_vectors_of_other_widths_agree(vector_bytes: int) -> None:
     for name in ("layer_norm", "casts", "columns", "transpose_add"):
         graph, values = lowered(
             FUNCTIONS[name], np.random.default_rng(0).normal(size=(5, 23)).astype(np.float32)
         )
-        agree(compiled.run(graph, values, vector_bytes), graph.run(values))
+        agree(compiled(graph, values, vector_bytes), graph.run(values))
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "columns", "flat", "sum_all", "transpose_add"])
-def test_the_bits_do_not_depend_on_the_division_into_pieces(compiled: Compiled, name: str) -> None:
+def test_the_bits_do_not_depend_on_the_division_into_pieces(name: str) -> None:
     graph, values = lowered(
         FUNCTIONS[name], np.random.default_rng(0).normal(size=(37, 130)).astype(np.float32)
     )
-    whole = compiled.run(graph, values, 64)
+    whole = compiled(graph, values)
     for pieces in (2, 3, 7):
-        for a, b in zip(whole, compiled.run(graph, values, 64, pieces), strict=True):
+        for a, b in zip(whole, compiled(graph, values, pieces=pieces), strict=True):
             assert a.tobytes() == b.tobytes()
 
 
-def test_special_values_survive(compiled: Compiled) -> None:
+def test_special_values_survive() -> None:
     x = np.array([[np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -3e38] * 3], np.float32)
     functions = [
         lambda x: x * 0, lambda x: x - x, lambda x: x + 0.0, lambda x: -x, lambda x: x.max(-1), lambda x: x == x,
@@ -184,7 +131,7 @@ def test_special_values_survive(compiled: Compiled) -> None:
     ]  # fmt: skip
     for f in functions:
         graph, values = lowered(f, x)
-        for a, b in zip(compiled.run(graph, values, 64), graph.run(values), strict=True):
+        for a, b in zip(compiled(graph, values), graph.run(values), strict=True):
             a, b = a.astype(np.float64), np.asarray(b).astype(np.float64)
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)]))

@@ -1,16 +1,37 @@
-"""Code of kernels: LLVM IR of all parts of a kernel, and how its work is counted."""
+"""Code of kernels: LLVM IR of all parts of a kernel, and how its work is counted.
+
+Each nest becomes a function `void (ptr arguments, i64 begin, i64 end)` of its own; nests of one structure share it. The points
+of a kernel of several parts are numbered one after another. They are not the points of the nests, which may be a vector in one
+part and a long row in another, but runs of so many of them that there is about the same to do at each.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from ..trace.uop import UOp
-from .nest import Kernel, Nest, size_of
-from .render_llvm import arguments, chunks, render
+from ..trace.uop import CONST, UOp
+from .index import LOAD
+from .nest import Kernel, Nest, Pass, elements_of, size_of
+from .render_llvm import chunks, render
+from .structure import structure
 from .target import Target
 
-# Elements that a thread should have at least, for it to be worth waking.
-GRAIN = 1 << 15
+# What a thread should have to do at least, for it to be worth waking, in instructions on elements: 5 to 10 microseconds.
+GRAIN = 1 << 18
+# What an element that is read or written counts, in instructions.
+MEMORY = 2
+
+
+class Function(NamedTuple):
+    """The code of a nest: it defines `void @kernel(ptr arguments, i64 begin, i64 end)`, for `points` points.
+
+    `work` is about how many instructions on elements all points take."""
+
+    ir: str
+    points: int
+    work: int
 
 
 class Code(NamedTuple):
@@ -27,24 +48,190 @@ class Code(NamedTuple):
     finishes: bool = False
 
 
+def _loops(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
+    text, plan = render(nest, arrays, "kernel", target.vector_bytes)
+    return Function(text, chunks(nest, plan), work(nest))
+
+
+# What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
+Generator = Callable[[Nest, Sequence[UOp], Target], Function | None]
+GENERATORS: list[Generator] = [_loops]
+
+
+def function(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
+    """The code of one nest, whose arguments are these arrays."""
+    for each in GENERATORS:
+        made = each(nest, arrays, target)
+        if made is not None:
+            return made
+    raise AssertionError("every nest has loops")
+
+
 def generate(kernel: Kernel, target: Target) -> Code:
     """The code of a kernel."""
-    (nest,) = kernel.parts
-    text, plan = render(nest, "kernel", target.vector_bytes)
-    points = chunks(nest, plan)
-    grain = max(1, -(-GRAIN * points // max(1, _work(nest))))
-    return Code(text, tuple(arguments(nest)), points, grain)
+    made: dict[Any, tuple[str, Function]] = {}
+    arguments: list[UOp] = []
+
+    def part(nest: Nest) -> _Part:
+        key, arrays = structure(nest)
+        if key not in made:
+            made[key] = f"part{len(made)}", function(nest, arrays, target)
+        name, code = made[key]
+        arguments.extend(arrays)
+        return _Part(name, code, len(arguments) - len(arrays))
+
+    parts = [part(nest) for nest in kernel.parts]
+    finish = [part(nest) for nest in kernel.finish]
+    total = sum(each.code.work for each in parts)
+    if len(parts) == 1 and not finish:
+        code = parts[0].code
+        return Code(code.ir, tuple(arguments), code.points, max(1, GRAIN * code.points // max(1, total)))
+    if len(parts) == 1:
+        text, points = _alone(parts[0]), parts[0].code.points
+    else:
+        text, points = _dispatch(parts)
+    if finish:
+        text += _finish(finish)
+    ir = _merged([(name, code.ir) for name, code in made.values()], text)
+    grain = max(1, GRAIN * points // max(1, total))
+    return Code(ir, tuple(arguments), points, grain, bool(finish))
 
 
-def _work(nest: Nest) -> int:
-    """About how many elements a nest visits."""
-    outer = 1
+class _Part(NamedTuple):
+    """A nest of a kernel: its function, and where in the kernel's arguments its own begin."""
+
+    name: str
+    code: Function
+    offset: int
+
+
+def _alone(part: _Part) -> str:
+    return f"""
+define void @kernel(ptr %arguments, i64 %begin, i64 %end) {{
+  call void @{part.name}(ptr %arguments, i64 %begin, i64 %end)
+  ret void
+}}
+"""
+
+
+def _dispatch(parts: Sequence[_Part]) -> tuple[str, int]:
+    """A kernel that runs those of the parts that its points belong to, and the number of its points.
+
+    A record of the table: the part's function, its first point among the kernel's, where its arguments begin, how many points
+    it has, and how many of these are one of the kernel's. A search by halves finds the part of the first point."""
+    records, first = [], 0
+    for part in parts:
+        points, amount = part.code.points, part.code.work
+        run = max(1, min(points, GRAIN * points // max(1, amount)))
+        records.append(
+            f"{{ ptr, i64, i64, i64, i64 }} {{ ptr @{part.name}, i64 {first}, i64 {8 * part.offset}, i64 {points}, i64 {run} }}"
+        )
+        first += -(-points // run)
+    text = f"""
+@parts = internal constant [{len(records)} x {{ ptr, i64, i64, i64, i64 }}] [
+  {_LINES.join(records)}
+]
+
+define void @kernel(ptr %arguments, i64 %begin, i64 %end) {{
+entry:
+  br label %search
+search:
+  %low = phi i64 [ 0, %entry ], [ %low.next, %search ]
+  %size = phi i64 [ {len(records)}, %entry ], [ %size.next, %search ]
+  %half = lshr i64 %size, 1
+  %middle = add i64 %low, %half
+  %middle.first.address = getelementptr inbounds {{ ptr, i64, i64, i64, i64 }}, ptr @parts, i64 %middle, i32 1
+  %middle.first = load i64, ptr %middle.first.address, align 8
+  %right = icmp sle i64 %middle.first, %begin
+  %low.next = select i1 %right, i64 %middle, i64 %low
+  %size.next = sub i64 %size, %half
+  %found = icmp eq i64 %size.next, 1
+  br i1 %found, label %parts, label %search
+parts:
+  %at = phi i64 [ %low.next, %search ], [ %at.next, %parts ]
+  %point = phi i64 [ %begin, %search ], [ %part.end, %parts ]
+  %record = getelementptr inbounds {{ ptr, i64, i64, i64, i64 }}, ptr @parts, i64 %at
+  %function = load ptr, ptr %record, align 8
+  %first.address = getelementptr inbounds i64, ptr %record, i64 1
+  %first = load i64, ptr %first.address, align 8
+  %offset.address = getelementptr inbounds i64, ptr %record, i64 2
+  %offset = load i64, ptr %offset.address, align 8
+  %points.address = getelementptr inbounds i64, ptr %record, i64 3
+  %points = load i64, ptr %points.address, align 8
+  %run.address = getelementptr inbounds i64, ptr %record, i64 4
+  %run = load i64, ptr %run.address, align 8
+  %part.begin = sub i64 %point, %first
+  %begin.own = mul i64 %part.begin, %run
+  %end.relative = sub i64 %end, %first
+  %end.wanted = mul i64 %end.relative, %run
+  %end.own = call i64 @llvm.smin.i64(i64 %end.wanted, i64 %points)
+  %part.arguments = getelementptr inbounds i8, ptr %arguments, i64 %offset
+  call void %function(ptr %part.arguments, i64 %begin.own, i64 %end.own)
+  %runs.up = add i64 %points, %run
+  %runs.less = sub i64 %runs.up, 1
+  %runs = udiv i64 %runs.less, %run
+  %part.end = add i64 %first, %runs
+  %at.next = add i64 %at, 1
+  %more = icmp slt i64 %part.end, %end
+  br i1 %more, label %parts, label %done
+done:
+  ret void
+}}
+
+declare i64 @llvm.smin.i64(i64, i64)
+"""
+    return text, first
+
+
+_LINES = ",\n  "
+
+
+def _finish(parts: Sequence[_Part]) -> str:
+    lines = ["", "define void @finish(ptr %arguments) {"]
+    for i, part in enumerate(parts):
+        lines.append(f"  %arguments{i} = getelementptr inbounds ptr, ptr %arguments, i64 {part.offset}")
+        lines.append(f"  call void @{part.name}(ptr %arguments{i}, i64 0, i64 {part.code.points})")
+    return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def _merged(functions: Sequence[tuple[str, str]], text: str) -> str:
+    """One module of several: what each defines gets names of its own, and is called within the module only."""
+    declarations: dict[str, None] = {}
+    bodies = []
+    for ir in (*[_internal(ir, name) for name, ir in functions], text):
+        lines = []
+        for line in ir.split("\n"):
+            if line.startswith("declare "):
+                declarations[line] = None
+            else:
+                lines.append(line)
+        bodies.append("\n".join(lines))
+    return "\n".join([*bodies, *declarations, ""])
+
+
+_DEFINED = re.compile(r"^(?:define [^@(]*)?@([\w.]+)(?= = |\()", re.MULTILINE)
+
+
+def _internal(ir: str, name: str) -> str:
+    """A module's text with its `kernel` named `name`, and all else that it defines named after that."""
+    names = {own: name if own == "kernel" else f"{name}.{own}" for own in _DEFINED.findall(ir)}
+    ir = re.sub(r"@([\w.]+)", lambda found: f"@{names.get(found[1], found[1])}", ir)
+    return re.sub(r"^define (?!internal )", "define internal ", ir, flags=re.MULTILINE)
+
+
+def work(nest: Nest) -> int:
+    """About how many instructions on elements a nest takes."""
+    points = 1
     for o in nest.outer:
-        outer *= size_of(o)
-    inner = 0
-    for each in nest.passes:
-        size = 1
-        for i in each.inner:
-            size *= size_of(i)
-        inner += size
-    return outer * inner
+        points *= size_of(o)
+    return points * max(1, sum(_work(each) for each in nest.passes))
+
+
+def _work(each: Pass) -> int:
+    size = 1
+    for i in each.inner:
+        size *= size_of(i)
+    nodes = elements_of(*[r.value for r in each.reductions], *[s.value for s in each.stores])
+    one = sum(MEMORY if node.op is LOAD else node.op is not CONST for node in nodes)
+    one += MEMORY * len(each.stores) + len(each.reductions)
+    return size * (one + sum(_work(inside) for inside in each.passes))

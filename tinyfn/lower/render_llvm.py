@@ -1,9 +1,9 @@
 """Rendering nests as LLVM IR with explicit vectors.
 
 A kernel is `void kernel(ptr args, i64 begin, i64 end)`: args points to the addresses of the arrays that the nest loads and
-stores, in the order of `arguments`; begin and end say which points of the outer ranges to do, so that a kernel can be run in
-pieces. One range of each pass, or the last outer range for all of them, runs along the lanes of a vector; a pass whose size is
-no multiple of the vector's ends with one masked step.
+stores, in the order in which the caller has them; begin and end say which points of the outer ranges to do, so that a kernel
+can be run in pieces. One range of each pass, or the last outer range for all of them, runs along the lanes of a vector; a pass
+whose size is no multiple of the vector's ends with one masked step.
 
 Sums of a pass are kept in several vectors at once, and added up in a fixed order at the end: the result does not depend on how
 the points are divided among threads.
@@ -53,14 +53,9 @@ class Schedule(NamedTuple):
     copies: int = 1
 
 
-def arguments(nest: Nest) -> list[UOp]:
-    """The arrays whose addresses the kernel takes, each once."""
-    return list(dict.fromkeys([*nest.loaded, *nest.stored]))
-
-
-def schedule(nest: Nest, vector_bytes: int) -> Schedule:
+def schedule(nest: Nest, arrays: Sequence[UOp], vector_bytes: int) -> Schedule:
     """Lanes along the last outer range if that is how the reductions read memory, else along each pass's last range."""
-    widest = max([a.dtype.itemsize for a in arguments(nest)] + [4])
+    widest = max([a.dtype.itemsize for a in arrays] + [4])
     lanes = max(1, vector_bytes // widest)
     votes = 0
     if nest.outer:
@@ -113,8 +108,8 @@ class _Column(NamedTuple):
 class Renderer:
     """Writes one kernel. See the module's docstring."""
 
-    def __init__(self, nest: Nest, name: str, plan: Schedule):
-        self.nest, self.name, self.plan = nest, name, plan
+    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Schedule):
+        self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
         self.lines: list[str] = []
         self.count = 0
         self.block = "entry"
@@ -183,7 +178,7 @@ class Renderer:
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
-        for i, array in enumerate(arguments(self.nest)):
+        for i, array in enumerate(self.memory):
             slot = self.op(f"getelementptr inbounds ptr, ptr %args, i64 {i}")
             self.arrays[array] = self.op(f"load ptr, ptr {slot}, align 8")
         for array in sorted(self.nest.local, key=lambda a: self.count):
@@ -841,7 +836,9 @@ def literal(value: Any, dtype: DType) -> str:
     return str(int(value))
 
 
-def render(nest: Nest, name: str = "kernel", vector_bytes: int = 64) -> tuple[str, Schedule]:
-    """The IR of a module with one kernel for the nest, and how it was scheduled."""
-    plan = schedule(nest, vector_bytes)
-    return Renderer(nest, name, plan).render(), plan
+def render(
+    nest: Nest, arrays: Sequence[UOp], name: str = "kernel", vector_bytes: int = 64
+) -> tuple[str, Schedule]:
+    """The IR of a module with one kernel for the nest, whose arguments are these arrays, and how it was scheduled."""
+    plan = schedule(nest, arrays, vector_bytes)
+    return Renderer(nest, arrays, name, plan).render(), plan

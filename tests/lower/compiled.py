@@ -1,0 +1,37 @@
+"""Compiled kernels on NumPy arrays, for tests of what makes them."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tinyfn.devices.cpu import compile_ir
+from tinyfn.lower import codegen
+from tinyfn.lower.nest import Kernel
+from tinyfn.lower.target import host_target
+from tinyfn.trace.uop import UOp
+
+
+def run_kernel(
+    kernel: Kernel, arrays: dict[UOp, np.ndarray], pieces: int = 1, vector_bytes: int = 64
+) -> codegen.Code:
+    """Compute what a kernel stores from what it loads, its points in so many pieces; arrays that are not there become zeros."""
+    target = host_target()
+    code = codegen.generate(kernel, target._replace(vector_bytes=vector_bytes))
+    module = compile_ir(code.ir, target)
+    for array in code.arguments:
+        if array not in arrays:
+            arrays[array] = np.zeros(array.shape, array.dtype)
+    table = (ctypes.c_void_p * len(code.arguments))(*[arrays[a].ctypes.data for a in code.arguments])
+    call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        module.function("kernel")
+    )
+    for begin, end in pairwise([code.points * i // pieces for i in range(pieces + 1)]):
+        if begin < end:
+            call(ctypes.addressof(table), begin, end)
+    if code.finishes:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.function("finish"))(ctypes.addressof(table))
+    return code

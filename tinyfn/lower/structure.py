@@ -1,0 +1,66 @@
+"""What two nests have in common that differ only in their arrays: they have one structure, and so one machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..trace.uop import UOp, toposort
+from .index import LOAD, RESULT
+from .nest import Nest, Pass
+
+
+class Structure(NamedTuple):
+    """A nest up to its arrays: `key` compares, and `arrays` are those in memory, in the order in which they appear."""
+
+    key: tuple[Any, ...]
+    arrays: tuple[UOp, ...]
+
+
+def structure(nest: Nest) -> Structure:
+    """The structure of a nest, in one walk."""
+    arrays: dict[UOp, int] = {}
+    results: dict[UOp, int] = {}
+    numbers: dict[UOp, int] = {}
+    nodes: list[Any] = []
+    for node in toposort(_roots(nest.passes)):
+        arg = node.arg
+        if node.op is LOAD:
+            arg = arrays.setdefault(arg, len(arrays))
+        elif node.op is RESULT:
+            arg = results.setdefault(arg, len(results))
+        numbers[node] = len(numbers)
+        nodes.append((node.op, arg, node.dtype, *[numbers[s] for s in node.src]))
+
+    def of(each: Pass) -> tuple[Any, ...]:
+        return (
+            tuple([r.arg for r in each.inner]),
+            tuple(
+                [
+                    (results.setdefault(r.node, len(results)), r.op, r.node.dtype, numbers[r.value])
+                    for r in each.reductions
+                ]
+            ),
+            tuple(
+                [
+                    (arrays.setdefault(s.node, len(arrays)), numbers[s.position], numbers[s.value])
+                    for s in each.stores
+                ]
+            ),
+            tuple([of(inside) for inside in each.passes]),
+        )
+
+    passes = tuple([of(each) for each in nest.passes])
+    kinds = tuple([(array.dtype, array in nest.local) for array in arrays])
+    key = (tuple([r.arg for r in nest.outer]), passes, tuple(nodes), kinds)
+    return Structure(key, tuple([array for array in arrays if array not in nest.local]))
+
+
+def _roots(passes: tuple[Pass, ...]) -> Iterator[UOp]:
+    for each in passes:
+        yield from _roots(each.passes)
+        for reduction in each.reductions:
+            yield reduction.value
+        for store in each.stores:
+            yield store.position
+            yield store.value
