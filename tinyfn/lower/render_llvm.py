@@ -21,27 +21,13 @@ from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
-from ..trace.uop import CONST, UOp, const
+from ..trace.uop import CONST, UOp
 from .index import LOAD, RESULT
+from .llvm_scalar import ScalarCode, literal, memory_suffix, memory_type, register_type
 from .nest import Nest, Pass, Reduce, Store, elements_of, result, size_of, step_along
 
 UNROLL = 4  # vectors per accumulator, so that additions need not wait for each other
 COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
-
-_REGISTER = {
-    dtypes.bool_: "i1", dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
-}  # fmt: skip
-_MEMORY = {**_REGISTER, dtypes.bool_: "i8"}
-
-
-def register_type(dtype: DType) -> str:
-    """The type of a scalar while it is computed with (bfloat16 is never computed with: it is 16 bits)."""
-    return _REGISTER.get(dtype) or f"i{8 * dtype.itemsize}"
-
-
-def memory_type(dtype: DType) -> str:
-    """The type of a scalar in memory."""
-    return _MEMORY.get(dtype) or f"i{8 * dtype.itemsize}"
 
 
 class Schedule(NamedTuple):
@@ -105,15 +91,15 @@ class _Column(NamedTuple):
     mask: str | None
 
 
-class Renderer:
+class Renderer(ScalarCode):
     """Writes one kernel. See the module's docstring."""
 
     def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Schedule):
+        super().__init__(plan.lanes)
         self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
         self.lines: list[str] = []
         self.count = 0
         self.block = "entry"
-        self.declared: dict[str, None] = {}
         self.arrays: dict[UOp, str] = {}
         self.lane: UOp | None = None
         self.mask: str | None = None
@@ -136,12 +122,6 @@ class Renderer:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
-
-    def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
-        """Call an intrinsic, which is declared."""
-        types = ", ".join(t for t, _ in arguments)
-        self.declared[f"declare {result} @{function}({types})"] = None
-        return self.op(f"call {result} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def loop(
         self,
@@ -214,7 +194,7 @@ class Renderer:
 
     def _lanes_along(self, lane: UOp) -> None:
         """Points are blocks of neighbouring vectors along one outer range, for each point of the others."""
-        width, copies, size = self.plan.lanes, self.plan.copies, size_of(lane)
+        width, copies, size = self.lanes, self.plan.copies, size_of(lane)
         blocks = -(-size // (width * copies))
         self.lane = lane
         alone = len(self.nest.outer) == 1
@@ -251,7 +231,7 @@ class Renderer:
         if not masked:
             return _Column(scope, None)
         limit = self.splat(self.op(f"sub nsw i64 {size_of(lane)}, {base}"), "i64")
-        return _Column(scope, self.op(f"icmp slt {self.vector('i64')} {self._steps('i64')}, {limit}"))
+        return _Column(scope, self.op(f"icmp slt {self.vector('i64')} {self.steps('i64')}, {limit}"))
 
     def _if(self, condition: str, then: Callable[[], Any]) -> None:
         """Code that runs only if a condition holds."""
@@ -309,7 +289,7 @@ class Renderer:
                 self._keep(reduction, name, False, scope)
             return
         *loops, lane = each.inner
-        width, size = self.plan.lanes, size_of(lane)
+        width, size = self.lanes, size_of(lane)
         self.lane = lane
         self._hoist(each, scope)
         kinds = [self.vector(register_type(r.value.dtype)) for r in each.reductions]
@@ -396,7 +376,7 @@ class Renderer:
         if not vector:
             return constant
         kind = register_type(reduction.value.dtype)
-        return "<" + ", ".join([f"{kind} {constant}"] * self.plan.lanes) + ">"
+        return "<" + ", ".join([f"{kind} {constant}"] * self.lanes) + ">"
 
     def _combine(self, reduction: Reduce, total: str, element: str, vector: bool, masked: bool = True) -> str:
         dtype = reduction.value.dtype
@@ -408,7 +388,7 @@ class Renderer:
 
     def _across(self, reduction: Reduce, total: str) -> str:
         """The lanes of an accumulator, combined by halves."""
-        kind, width = register_type(reduction.value.dtype), self.plan.lanes
+        kind, width = register_type(reduction.value.dtype), self.lanes
         while width > 1:
             half = width // 2
             low, high = (
@@ -427,21 +407,6 @@ class Renderer:
         scope.values[result(reduction.node)] = cast, vector
 
     # Expressions
-
-    def vector(self, kind: str, width: int | None = None) -> str:
-        """The type of a vector of this kind of element."""
-        return f"<{width or self.plan.lanes} x {kind}>"
-
-    def splat(self, value: str, kind: str) -> str:
-        """A vector with one value in all lanes."""
-        if not value.startswith("%"):
-            return "<" + ", ".join([f"{kind} {value}"] * self.plan.lanes) + ">"
-        kinds = self.vector(kind)
-        first = self.op(f"insertelement {kinds} poison, {kind} {value}, i64 0")
-        return self.op(f"shufflevector {kinds} {first}, {kinds} poison, {self.vector('i32')} zeroinitializer")
-
-    def _steps(self, kind: str) -> str:
-        return "<" + ", ".join(f"{kind} {i}" for i in range(self.plan.lanes)) + ">"
 
     def _as_vector(self, node: UOp, scope: _Scope) -> str:
         name, is_vector = self.value(node, scope)
@@ -466,7 +431,7 @@ class Renderer:
             assert sint.bounds(node.src[0])[0] >= 0 and sint.bounds(node.src[1])[0] > 0
             return self.op(f"{'udiv' if node.op is s.IDIV else 'urem'} {kind} {a}, {b}")
         assert node.op is s.MAX or node.op is s.MIN
-        suffix = "i64" if kind == "i64" else f"v{self.plan.lanes}i64"
+        suffix = "i64" if kind == "i64" else f"v{self.lanes}i64"
         return self.call(
             kind, f"llvm.{'smax' if node.op is s.MAX else 'smin'}.{suffix}", (kind, a), (kind, b)
         )
@@ -490,7 +455,7 @@ class Renderer:
         if node.op is sint.VARIABLE:
             if node is self.lane:
                 base = self.splat(scope.find(node, True), "i64")
-                return self.op(f"add nuw nsw {self.vector('i64')} {base}, {self._steps('i64')}"), True
+                return self.op(f"add nuw nsw {self.vector('i64')} {base}, {self.steps('i64')}"), True
             return scope.find(node, True), False
         assert node.op is not RESULT, "a result is kept by the pass that makes it"
         operands = [self._operand(n, scope) for n in node.src]
@@ -500,188 +465,6 @@ class Renderer:
             for n, (name, v) in zip(node.src, operands, strict=True)
         ]
         return self.scalar_op(node, names, is_vector), is_vector
-
-    def scalar_op(self, node: UOp, names: Sequence[str], vector: bool) -> str:
-        """One scalar op on registers."""
-        op, dtype = node.op, node.src[0].dtype
-        if dtype is dtypes.bfloat16 and op not in (s.CAST, s.BITCAST, s.WHERE):
-            # Not a type that is computed with: in float32, and rounded once.
-            stand_in = s.build(op, *[const(0, dtypes.float32) for _ in names])
-            result = self.scalar_op(stand_in, [self._from_bfloat16(n, vector) for n in names], vector)
-            return self._to_bfloat16(result, vector) if stand_in.dtype is dtypes.float32 else result
-        kind = register_type(dtype)
-        kinds = self.vector(kind) if vector else kind
-        suffix = (f"v{self.plan.lanes}" if vector else "") + _suffix(dtype)
-        if op is s.WHERE:
-            choice = register_type(node.dtype)
-            choices = self.vector(choice) if vector else choice
-            condition = self.vector("i1") if vector else "i1"
-            return self.op(f"select {condition} {names[0]}, {choices} {names[1]}, {choices} {names[2]}")
-        if op is s.CAST:
-            return self.cast(names[0], dtype, node.dtype, vector)
-        if op is s.BITCAST:
-            target = register_type(node.dtype)
-            return (
-                names[0]
-                if target == kind
-                else self.op(f"bitcast {kinds} {names[0]} to {self.vector(target) if vector else target}")
-            )
-        if op is s.LT or op is s.EQ:
-            if dtypes.is_float(dtype):
-                return self.op(f"fcmp {'olt' if op is s.LT else 'oeq'} {kinds} {names[0]}, {names[1]}")
-            signed = dtypes.kind(dtype) == "signed"
-            return self.op(
-                f"icmp {'eq' if op is s.EQ else 'slt' if signed else 'ult'} {kinds} {names[0]}, {names[1]}"
-            )
-        if op is s.FMA:
-            return self.call(kinds, f"llvm.fma.{suffix}", *[(kinds, n) for n in names])
-        if op is s.SQRT or op is s.TRUNC:
-            return self.call(kinds, f"llvm.{op.name}.{suffix}", (kinds, names[0]))
-        if op is s.RECIP:
-            one = literal(np.asarray(1, dtype)[()], dtype)
-            return self.op(f"fdiv {kinds} {self.splat(one, kind) if vector else one}, {names[0]}")
-        return self.binary(op, dtype, names[0], names[1], vector)
-
-    def binary(
-        self, op: s.ScalarOp, dtype: DType, a: str, b: str, vector: bool, width: int | None = None
-    ) -> str:
-        """An op on two registers of one dtype."""
-        kind = register_type(dtype)
-        kinds = self.vector(kind, width) if vector else kind
-        suffix = (f"v{width or self.plan.lanes}" if vector else "") + _suffix(dtype)
-        if dtypes.is_float(dtype):
-            names = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
-            if op in names:
-                return self.op(f"{names[op]} {kinds} {a}, {b}")
-            return self.call(
-                kinds, f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{suffix}", (kinds, a), (kinds, b)
-            )
-        names = {s.ADD: "add", s.MUL: "mul", s.AND: "and", s.OR: "or", s.XOR: "xor"}
-        if op in names:
-            return self.op(f"{names[op]} {kinds} {a}, {b}")
-        sign = "s" if dtypes.kind(dtype) == "signed" else "u"
-        if op is s.MAX or op is s.MIN:
-            return self.call(kinds, f"llvm.{sign}{op.name}.{suffix}", (kinds, a), (kinds, b))
-        return self._guarded(op, dtype, a, b, vector)
-
-    def _guarded(self, op: s.ScalarOp, dtype: DType, a: str, b: str, vector: bool) -> str:
-        """Divisions and shifts of integers, which the machine does not define for every operand."""
-        kind = register_type(dtype)
-        kinds, bools = (self.vector(kind), self.vector("i1")) if vector else (kind, "i1")
-        signed = dtypes.kind(dtype) == "signed"
-
-        def constant(value: int) -> str:
-            return self.splat(str(value), kind) if vector else str(value)
-
-        bits = 8 * dtype.itemsize
-        if op is s.SHL or op is s.SHR:
-            inside = self.op(f"icmp ult {kinds} {b}, {constant(bits)}")
-            amount = self.op(f"select {bools} {inside}, {kinds} {b}, {kinds} {constant(bits - 1)}")
-            name = "shl" if op is s.SHL else "ashr" if signed else "lshr"
-            shifted = self.op(f"{name} {kinds} {a}, {amount}")
-            if op is s.SHR and signed:
-                return shifted
-            return self.op(f"select {bools} {inside}, {kinds} {shifted}, {kinds} {constant(0)}")
-        # Floor division; by zero it gives 0, and the least number by -1 wraps to itself.
-        zero = self.op(f"icmp eq {kinds} {b}, {constant(0)}")
-        if not signed:
-            divisor = self.op(f"select {bools} {zero}, {kinds} {constant(1)}, {kinds} {b}")
-            result = self.op(f"{'udiv' if op is s.IDIV else 'urem'} {kinds} {a}, {divisor}")
-            return self.op(f"select {bools} {zero}, {kinds} {constant(0)}, {kinds} {result}")
-        minus = self.op(f"icmp eq {kinds} {b}, {constant(-1)}")
-        unsafe = self.op(f"or {bools} {zero}, {minus}")
-        divisor = self.op(f"select {bools} {unsafe}, {kinds} {constant(1)}, {kinds} {b}")
-        quotient = self.op(f"sdiv {kinds} {a}, {divisor}")
-        rest = self.op(f"srem {kinds} {a}, {divisor}")
-        differ = self.op(f"icmp slt {kinds} {self.op(f'xor {kinds} {a}, {divisor}')}, {constant(0)}")
-        below = self.op(f"and {bools} {differ}, {self.op(f'icmp ne {kinds} {rest}, {constant(0)}')}")
-        if op is s.IDIV:
-            floor = self.op(f"add {kinds} {quotient}, {self.op(f'sext {bools} {below} to {kinds}')}")
-            negated = self.op(f"sub {kinds} {constant(0)}, {a}")
-            result = self.op(f"select {bools} {minus}, {kinds} {negated}, {kinds} {floor}")
-        else:
-            shifted = self.op(f"add {kinds} {rest}, {divisor}")
-            result = self.op(f"select {bools} {below}, {kinds} {shifted}, {kinds} {rest}")
-            result = self.op(f"select {bools} {minus}, {kinds} {constant(0)}, {kinds} {result}")
-        return self.op(f"select {bools} {zero}, {kinds} {constant(0)}, {kinds} {result}")
-
-    def cast(self, name: str, source: DType, target: DType, vector: bool) -> str:
-        """A conversion of a register: floats to integers saturate, NaN gives 0."""
-        if source is target:
-            return name
-        if target is dtypes.bfloat16:
-            return self._to_bfloat16(self.cast(name, source, dtypes.float32, vector), vector)
-        if source is dtypes.bfloat16:
-            return self.cast(self._from_bfloat16(name, vector), dtypes.float32, target, vector)
-        if source is dtypes.float64 and target is dtypes.float16:
-            return self.cast(self._rounded_to_odd(name, vector), dtypes.float32, target, vector)
-        kinds = [self.vector(register_type(d)) if vector else register_type(d) for d in (source, target)]
-        from_float, to_float = dtypes.is_float(source), dtypes.is_float(target)
-        if target is dtypes.bool_:
-            zero = literal(np.asarray(0, source)[()], source)
-            other = self.splat(zero, register_type(source)) if vector else zero
-            return self.op(f"{'fcmp une' if from_float else 'icmp ne'} {kinds[0]} {name}, {other}")
-        if from_float and to_float:
-            name_of = "fpext" if source.itemsize < target.itemsize else "fptrunc"
-        elif to_float:
-            name_of = "sitofp" if dtypes.kind(source) == "signed" else "uitofp"
-        elif from_float:
-            width = f"v{self.plan.lanes}" if vector else ""
-            sign = "s" if dtypes.kind(target) == "signed" else "u"
-            function = f"llvm.fpto{sign}i.sat.{width}i{8 * target.itemsize}.{width}{_suffix(source)}"
-            return self.call(kinds[1], function, (kinds[0], name))
-        elif source.itemsize > target.itemsize and source is not dtypes.bool_:
-            name_of = "trunc"
-        elif source.itemsize == target.itemsize and source is not dtypes.bool_:
-            return name
-        else:
-            name_of = "sext" if dtypes.kind(source) == "signed" else "zext"
-        return self.op(f"{name_of} {kinds[0]} {name} to {kinds[1]}")
-
-    def _integer(self, value: int, vector: bool) -> str:
-        return self.splat(str(value), "i32") if vector else str(value)
-
-    def _from_bfloat16(self, name: str, vector: bool) -> str:
-        half, word, single = (self.vector(k) if vector else k for k in ("i16", "i32", "float"))
-        wide = self.op(f"zext {half} {name} to {word}")
-        return self.op(
-            f"bitcast {word} {self.op(f'shl {word} {wide}, {self._integer(16, vector)}')} to {single}"
-        )
-
-    def _to_bfloat16(self, name: str, vector: bool) -> str:
-        """Rounded to nearest even in integers: the machine's own conversion takes subnormals for zeros."""
-        half, word, single, bools = (self.vector(k) if vector else k for k in ("i16", "i32", "float", "i1"))
-        bits = self.op(f"bitcast {single} {name} to {word}")
-        top = self.op(f"lshr {word} {bits}, {self._integer(16, vector)}")
-        odd = self.op(f"and {word} {top}, {self._integer(1, vector)}")
-        rounding = self.op(f"add {word} {odd}, {self._integer(0x7FFF, vector)}")
-        rounded = self.op(
-            f"lshr {word} {self.op(f'add {word} {bits}, {rounding}')}, {self._integer(16, vector)}"
-        )
-        quiet = self.op(f"or {word} {top}, {self._integer(0x40, vector)}")
-        is_nan = self.op(f"fcmp uno {single} {name}, {name}")
-        chosen = self.op(f"select {bools} {is_nan}, {word} {quiet}, {word} {rounded}")
-        return self.op(f"trunc {word} {chosen} to {half}")
-
-    def _rounded_to_odd(self, name: str, vector: bool) -> str:
-        """A double as a float from which rounding to half gives what rounding the double would.
-
-        Where the float is not exact its last bit is set, after rounding towards zero, so that no tie can arise."""
-        double, word, single, bools = (
-            self.vector(k) if vector else k for k in ("double", "i32", "float", "i1")
-        )
-        near = self.op(f"fptrunc {double} {name} to {single}")
-        back = self.op(f"fpext {single} {near} to {double}")
-        size, size_back = (
-            self.call(double, f"llvm.fabs.{f'v{self.plan.lanes}' if vector else ''}f64", (double, v))
-            for v in (name, back)
-        )
-        above = self.op(f"fcmp ogt {double} {size_back}, {size}")
-        inexact = self.op(f"fcmp one {double} {back}, {name}")
-        bits = self.op(f"bitcast {single} {near} to {word}")
-        below = self.op(f"sub {word} {bits}, {self.op(f'zext {bools} {above} to {word}')}")
-        odd = self.op(f"or {word} {below}, {self.op(f'zext {bools} {inexact} to {word}')}")
-        return self.op(f"bitcast {word} {odd} to {single}")
 
     # Memory
 
@@ -699,7 +482,7 @@ class Renderer:
             return self._loaded(
                 self.op(f"load {kind}, ptr {address}, align {size}"), array.dtype, False
             ), False
-        kinds, width = self.vector(kind), self.plan.lanes
+        kinds, width = self.vector(kind), self.lanes
         if along == 1:
             address = self._address(array, self.index(position, scope))
             if self.mask is None:
@@ -707,7 +490,7 @@ class Renderer:
                     self.op(f"load {kinds}, ptr {address}, align {size}"), array.dtype, True
                 ), True
             zero = self.vector(kind) + " zeroinitializer"
-            name = f"llvm.masked.load.v{width}{_memory_suffix(kind)}.p0"
+            name = f"llvm.masked.load.v{width}{memory_suffix(kind)}.p0"
             self.declared[f"declare {kinds} @{name}(ptr, i32 immarg, {self.vector('i1')}, {kinds})"] = None
             loaded = self.op(
                 f"call {kinds} @{name}(ptr {address}, i32 {size}, {self.vector('i1')} {self.mask}, {zero})"
@@ -718,7 +501,7 @@ class Renderer:
             f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}"
         )
         mask = self.mask or self.splat("true", "i1")
-        name = f"llvm.masked.gather.v{width}{_memory_suffix(kind)}.v{width}p0"
+        name = f"llvm.masked.gather.v{width}{memory_suffix(kind)}.v{width}p0"
         self.declared[
             f"declare {kinds} @{name}({self.vector('ptr')}, i32 immarg, {self.vector('i1')}, {kinds})"
         ] = None
@@ -734,7 +517,7 @@ class Renderer:
         for node in elements_of(position):
             if node is self.lane:
                 base = self.splat(scope.find(node, True), "i64")
-                made[node] = self.op(f"add nuw nsw {self.vector('i64')} {base}, {self._steps('i64')}")
+                made[node] = self.op(f"add nuw nsw {self.vector('i64')} {base}, {self.steps('i64')}")
             elif node.op is CONST:
                 made[node] = self.splat(str(int(node.value)), "i64")
             elif scope.find(node, True) is not None and self.lane not in sint.variables([node]):
@@ -764,13 +547,13 @@ class Renderer:
             return
         if not is_vector:
             name = self.splat(name, kind)
-        vectors, width = self.vector(kind), self.plan.lanes
+        vectors, width = self.vector(kind), self.lanes
         if along == 1:
             address = self._address(array, self.index(store.position, scope))
             if self.mask is None:
                 self.do(f"store {vectors} {name}, ptr {address}, align {size}")
                 return
-            function = f"llvm.masked.store.v{width}{_memory_suffix(kind)}.p0"
+            function = f"llvm.masked.store.v{width}{memory_suffix(kind)}.p0"
             self.declared[f"declare void @{function}({vectors}, ptr, i32 immarg, {self.vector('i1')})"] = None
             self.do(
                 f"call void @{function}({vectors} {name}, ptr {address}, i32 {size}, {self.vector('i1')} {self.mask})"
@@ -780,7 +563,7 @@ class Renderer:
         pointers = self.op(
             f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}"
         )
-        function = f"llvm.masked.scatter.v{width}{_memory_suffix(kind)}.v{width}p0"
+        function = f"llvm.masked.scatter.v{width}{memory_suffix(kind)}.v{width}p0"
         self.declared[
             f"declare void @{function}({vectors}, {self.vector('ptr')}, i32 immarg, {self.vector('i1')})"
         ] = None
@@ -807,33 +590,6 @@ def _inner_size(nest: Nest, array: UOp) -> int:
                     size *= size_of(r)
                 return size
     raise AssertionError("a local array is stored by a pass")
-
-
-def _suffix(dtype: DType) -> str:
-    return {dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64"}.get(dtype) or register_type(
-        dtype
-    )
-
-
-def _memory_suffix(kind: str) -> str:
-    return {"half": "f16", "float": "f32", "double": "f64"}.get(kind, kind)
-
-
-def literal(value: Any, dtype: DType) -> str:
-    """A constant as LLVM writes it: floats by their bits, so that every value is exact."""
-    if dtype is dtypes.bool_:
-        return "true" if value else "false"
-    if dtype is dtypes.float32 or dtype is dtypes.float64:
-        return (
-            f"0x{np.asarray(value, np.float64).view(np.uint64)[()]:016X}"
-            if not np.isnan(value)
-            else "0x7FF8000000000000"
-        )
-    if dtype is dtypes.float16:
-        return f"0xH{np.asarray(value, np.float16).view(np.uint16)[()]:04X}"
-    if dtype is dtypes.bfloat16:
-        return str(int(np.asarray(value, dtype).view(np.uint16)[()]))
-    return str(int(value))
 
 
 def render(
