@@ -12,26 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..trace.uop import CONST, UOp
+from .function import GRAIN, Function
+from .gemm_nest import generate as generate_contraction
 from .index import LOAD
 from .nest import Kernel, Nest, Pass, elements_of, size_of
 from .render_llvm import chunks, render
 from .structure import structure
 from .target import Target
 
-# What a thread should have to do at least, for it to be worth waking, in instructions on elements: 5 to 10 microseconds.
-GRAIN = 1 << 18
 # What an element that is read or written counts, in instructions.
 MEMORY = 2
-
-
-class Function(NamedTuple):
-    """The code of a nest: it defines `void @kernel(ptr arguments, i64 begin, i64 end)`, for `points` points.
-
-    `work` is about how many instructions on elements all points take."""
-
-    ir: str
-    points: int
-    work: int
 
 
 class Code(NamedTuple):
@@ -55,7 +45,7 @@ def _loops(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
 
 # What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
 Generator = Callable[[Nest, Sequence[UOp], Target], Function | None]
-GENERATORS: list[Generator] = [_loops]
+GENERATORS: list[Generator] = [generate_contraction, _loops]
 
 
 def function(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:

@@ -63,6 +63,7 @@ class Place(NamedTuple):
     axis: int = 1
     lanes: int = 1
     mask: Value | None = None
+    unit: int = 1  # the first lane's index along the axis is a multiple of it
 
     @property
     def transposed(self) -> Place:
@@ -71,17 +72,18 @@ class Place(NamedTuple):
 
 
 Producer = Callable[["Builder", Place], Value]
-Epilogue = Callable[["Builder", Place, Value], Value]
+Epilogue = Callable[["Builder", Place, Value], Value | None]
 
 
 class Matrix(NamedTuple):
-    """A batched matrix in memory: which pointer of the arguments, and strides in elements (0 broadcasts)."""
+    """A batched matrix in memory: which pointer of the arguments, strides in elements (0 broadcasts), and where it begins."""
 
     argument: int
     dtype: DType
     row: int
     column: int
     batch: tuple[int, ...] = ()
+    offset: int = 0
 
     @property
     def transposed(self) -> Matrix:
@@ -94,7 +96,9 @@ class Contraction(NamedTuple):
 
     A custom producer replaces the load of an operand, whose strides are then only a hint of which axis is contiguous. Its
     values, and the epilogue's argument, have the accumulator's dtype: float32 for halves, int32 for narrow integers. C may
-    share memory with an array that the epilogue reads only if `Plan.k_blocks` is 1.
+    share memory with an array that the epilogue reads only if `Plan.k_blocks` is 1, or with `scratch`: sums between blocks of k
+    are then kept elsewhere. An epilogue that gives None has stored what there is to store, and `c` only says which axis is
+    contiguous.
     """
 
     m: int
@@ -105,6 +109,7 @@ class Contraction(NamedTuple):
     c: Matrix
     batch: tuple[int, ...] = ()
     accumulate: bool = False
+    scratch: bool = False
     producer_a: Producer | None = None
     producer_b: Producer | None = None
     epilogue: Epilogue | None = None
@@ -219,8 +224,19 @@ class Builder:
     def pure(self, type: str, text: str) -> Value:
         """An instruction that depends on its operands alone, perhaps the one that was written before."""
         if text not in self._known:
-            self._known[text] = self.instruction(type, text)
+            self._known[text] = self.instruction(type, text.removeprefix("raw "))
         return self._known[text]
+
+    def raw(self, text: str) -> str:
+        """The name of the result of an instruction that depends on its operands alone, of whatever type it is."""
+        return self.pure("", "raw " + text).name
+
+    def zero(self) -> str:
+        """The address of eight zero bytes, for loads whose condition does not hold."""
+        name = "%zeros"
+        if not any(line.startswith(f"  {name} ") for line in self.prologue):
+            self.prologue += [f"  {name} = alloca i64, align 8", f"  store i64 0, ptr {name}, align 8"]
+        return name
 
     def _start(self, block: str) -> None:
         self.lines.append(f"{block}:")
@@ -266,7 +282,7 @@ class Builder:
         if y == 1 and operation in ("udiv", "urem"):
             return Index(None, 0) if operation == "urem" else Index(self.number(x), 0)
         left, right = self.number(x), self.number(y)
-        if operation in ("umin", "umax"):
+        if operation in ("umin", "umax", "smin", "smax"):
             return Index(self.pure("i64", f"call i64 @llvm.{operation}.i64({left}, {right})"), 0)
         return Index(self.pure("i64", f"{operation} {left}, {right.name}"), 0)
 
@@ -447,11 +463,16 @@ class Builder:
 
     def address(self, pointer: Value, offset: Index | int, dtype: DType) -> Value:
         """A pointer so many elements further."""
-        at = Index(None, offset) if isinstance(offset, int) else offset
+        return self.elements(
+            pointer, Index(None, offset) if isinstance(offset, int) else offset, TYPES[dtype]
+        )
+
+    def elements(self, pointer: Value, at: Index, type: str) -> Value:
+        """A pointer so many elements of a type of the IR further."""
         if at.value is not None:
-            pointer = self.pure("ptr", f"getelementptr {TYPES[dtype]}, {pointer}, {at.value}")
+            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, {at.value}")
         if at.constant:
-            pointer = self.pure("ptr", f"getelementptr {TYPES[dtype]}, {pointer}, i64 {at.constant}")
+            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, i64 {at.constant}")
         return pointer
 
     def load(self, pointer: Value, dtype: DType, lanes: int = 1, mask: Value | None = None) -> Value:
@@ -464,6 +485,9 @@ class Builder:
 
     def store(self, value: Value, pointer: Value, dtype: DType, mask: Value | None = None) -> None:
         """Write consecutive elements, those of the mask."""
+        if mask is not None and mask.name.count("i1 1") == 1 and mask.name.startswith("<i1 1"):
+            # LLVM 20 to 22 store a whole 32-bit word for one lane of a truncated vector.
+            value, mask = self.pure(value.type.split(" x ")[1][:-1], f"extractelement {value}, i64 0"), None
         if mask is None:
             self.statement(f"store {value}, {pointer}, align {dtype.itemsize}")
         else:
@@ -491,7 +515,7 @@ class Builder:
                 offset = self.add(offset, self.scale(digit, stride))
             if sizes[position] > 1 and any(size > 1 for size in sizes[:position]):
                 rest = self.binary("udiv", rest, sizes[position])
-        return self.address(self.argument(matrix.argument), offset, matrix.dtype)
+        return self.address(self.argument(matrix.argument), offset + matrix.offset, matrix.dtype)
 
     def _pointers(self, pointer: Value, stride: int, dtype: DType, lanes: int) -> Value:
         offsets = ", ".join(f"i64 {lane * stride}" for lane in range(lanes))
@@ -639,6 +663,9 @@ def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
     return min(shapes, key=cost)
 
 
+_ATTRIBUTES = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+
+
 class _Generator:
     """Writes the functions of one kernel."""
 
@@ -651,14 +678,12 @@ class _Generator:
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
         self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)
-        self.partial = plan.k_blocks > 1 and c.c.dtype != self.accumulator
+        self.partial = plan.k_blocks > 1 and (c.scratch or c.c.dtype != self.accumulator)
 
     def module(self) -> str:
         """All functions, as text."""
         self._entry()
-        wide = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
-        attributes = f"attributes #0 = {{ {wide} }}\nattributes #1 = {{ noinline {wide} }}\n"
-        return "\n".join([*self.functions.values(), attributes])
+        return "\n".join(self.functions.values())
 
     def _function(
         self, name: str, indices: str, pointers: str = "", external: bool = False
@@ -667,9 +692,8 @@ class _Generator:
         numbers = [Value("i64", f"%{index}") for index in indices.split()]
         places = [Value("ptr", f"%{pointer}") for pointer in pointers.split()]
         parameters = ", ".join(["ptr %arguments", *map(str, numbers + places)])
-        signature = (
-            f"void @{name}({parameters}) #0" if external else f"internal void @{name}({parameters}) #1"
-        )
+        inside = "" if external else "internal "
+        signature = f"{inside}void @{name}({parameters}) {'' if external else 'noinline '}{_ATTRIBUTES}"
         return Builder(signature, self.contraction.batch, self.fma), [Index(v, 0) for v in numbers], places
 
     def _produce(self, b: Builder, operand: tuple[Matrix, Producer | None], place: Place) -> Value:
@@ -725,7 +749,9 @@ class _Generator:
         )
 
         def row_vector(row: Index, target: Value, k: Index, count: int) -> None:
-            value = self._produce(b, self.a, Place(batch, row, k, 1, plan.lanes, self._mask(b, count)))
+            value = self._produce(
+                b, self.a, Place(batch, row, k, 1, plan.lanes, self._mask(b, count), plan.lanes)
+            )
             b.store(value, b.address(target, b.binary("sub", k, k_start), dtype), dtype)
 
         def row(row: Index, _: int) -> None:
@@ -763,7 +789,9 @@ class _Generator:
             with b.loop(k_start, k_end, 1) as loop:
                 row = b.address(target, b.scale(b.binary("sub", loop.index, k_start), plan.columns), dtype)
                 for at in range(0, columns, lanes):
-                    place = Place(batch, loop.index, column + at, 1, lanes, self._mask(b, columns - at))
+                    place = Place(
+                        batch, loop.index, column + at, 1, lanes, self._mask(b, columns - at), lanes
+                    )
                     b.store(self._produce(b, self.b, place), b.address(row, at, dtype), dtype)
 
         # Squares of at most 8 by 8: shuffles of wider vectors take LLVM four times as long. A square at an edge reads its
@@ -775,7 +803,7 @@ class _Generator:
             vectors = []
             for i in range(side):
                 at = b.binary("umin", column + i, c.n - 1) if c.n % side else column + i
-                vectors.append(self._produce(b, self.b, Place(batch, k, at, 0, side, mask)))
+                vectors.append(self._produce(b, self.b, Place(batch, k, at, 0, side, mask, side)))
             row = b.address(target, b.scale(b.binary("sub", k, k_start), plan.columns), dtype)
             for i, vector in enumerate(transpose(b, vectors)):
                 b.store(vector, b.address(row, i * plan.columns, dtype), dtype)
@@ -818,7 +846,7 @@ class _Generator:
         starts = range(0, columns, lanes)
         masks = [self._mask(b, columns - at) for at in starts]
         places = [
-            Place(batch, row + i, column + at, 1, lanes, mask)
+            Place(batch, row + i, column + at, 1, lanes, mask, lanes)
             for i in range(rows)
             for at, mask in zip(starts, masks, strict=True)
         ]
@@ -852,7 +880,7 @@ class _Generator:
                 b_row = [
                     b.load(b.address(packed_b, b.scale(loop.index, plan.columns) + at, dtype), dtype, lanes)
                     if plan.pack_b
-                    else self._produce(b, self.b, Place(batch, k, column + at, 1, lanes, mask))
+                    else self._produce(b, self.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
                     for at, mask in zip(starts, masks, strict=True)
                 ]
                 for i in range(rows):
@@ -885,13 +913,13 @@ class _Generator:
         def a_row(i: int, k: Index, mask: Value | None) -> Value:
             if self.plan.pack_a:
                 return b.load(b.address(pointers[0], k + i * self.a_stride, dtype), dtype, lanes)
-            return self._produce(b, self.a, Place(batch, row + i, k, 1, lanes, mask))
+            return self._produce(b, self.a, Place(batch, row + i, k, 1, lanes, mask, lanes))
 
         def step(k: Index, count: int, sums: list[Value]) -> list[Value]:
             mask = self._mask(b, count)
             a_rows = [a_row(i, k, mask) for i in range(rows)]
             for j in range(columns):
-                vector = self._produce(b, self.b, Place(batch, k, column + j, 0, lanes, mask))
+                vector = self._produce(b, self.b, Place(batch, k, column + j, 0, lanes, mask, lanes))
                 for i in range(rows):
                     sums[i * columns + j] = b.multiply_add(a_rows[i], vector, sums[i * columns + j], dtype)
             return sums
@@ -926,10 +954,12 @@ class _Generator:
             for v in range(columns):
                 place = places[v]._replace(row=b.add(places[0].row, loop.index))
                 at = b.scale(loop.index, columns * lanes) + v * lanes
-                value = c.epilogue(b, place, b.load(b.address(kept, at, dtype), dtype, lanes))
-                if value.type == vector_type(dtype, lanes):
-                    value = b.convert(value, dtype, c.c.dtype, lanes)
-                b.write(c.c, place, value)
+                made = c.epilogue(b, place, b.load(b.address(kept, at, dtype), dtype, lanes))
+                if made is None:
+                    continue
+                if made.type == vector_type(dtype, lanes):
+                    made = b.convert(made, dtype, c.c.dtype, lanes)
+                b.write(c.c, place, made)
 
     # The loops round the tiles
 

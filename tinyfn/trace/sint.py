@@ -186,6 +186,16 @@ def _node(dimension: Dimension) -> UOp:
     return dimension if isinstance(dimension, UOp) else const(dimension, dtypes.int64)
 
 
+def terms(dimension: Dimension) -> Mapping[tuple[UOp, ...], int]:
+    """A dimension as a sum: for each product of atoms (variables, and what is no polynomial) its factor, for () the constant."""
+    return _polynomial(dimension)
+
+
+def from_terms(terms: Mapping[tuple[UOp, ...], int]) -> Dimension:
+    """The dimension that is the sum of these terms, the factors not being 0; the inverse of `terms`."""
+    return _dimension(dict(terms))
+
+
 def add(a: Dimension, b: Dimension) -> Dimension:
     """a + b."""
     return (

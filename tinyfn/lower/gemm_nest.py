@@ -1,0 +1,254 @@
+"""Nests that are contractions, as work for the generator of matrix products.
+
+The outer ranges that both factors depend on count matrices of a batch, those of the left factor alone rows, the others columns;
+the inner ranges are summed over. A factor that is an element in memory, at a position with one stride along rows and one along
+the sum, is read where it is. Any other is a producer: an expression that is evaluated where the factor is packed. Likewise what
+is stored is an epilogue, evaluated where a tile of sums is finished, unless it is the sums alone at such a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..trace import dtype as dtypes
+from ..trace import scalar as s
+from ..trace import sint
+from ..trace.dtype import DType
+from ..trace.uop import UOp, make, rebuild, toposort
+from .function import GRAIN, Function
+from .gemm import TYPES, Builder, Contraction, Matrix, Place, Producer, Value
+from .gemm import generate as generate_kernel
+from .gemm_values import Axis, Evaluation, Linear, at_place, group_ranges, indices, is_index, linear
+from .index import LOAD, as_node
+from .nest import Nest, Pass, Reduce, Store, result, size_of
+from .target import Target
+
+
+class Form(NamedTuple):
+    """A contraction: ranges by what they count, the two factors, and what is stored of their sums of products."""
+
+    batch: tuple[UOp, ...]
+    rows: tuple[UOp, ...]
+    columns: tuple[UOp, ...]
+    summed: tuple[UOp, ...]
+    left: UOp
+    right: UOp
+    node: UOp  # the reduction
+    stores: tuple[Store, ...]
+
+
+def match(nest: Nest) -> Form | None:
+    """The nest as a contraction, or None if it is not one for this generator.
+
+    It is one if it adds up products, in a dtype of 32 or 64 bits, whose factors do not both depend on all outer ranges."""
+    if len(nest.passes) != 2 or nest.local:
+        return None
+    first, last = nest.passes
+    if (
+        first.stores
+        or first.passes
+        or last.inner
+        or last.reductions
+        or last.passes
+        or len(first.reductions) != 1
+    ):
+        return None
+    ((node, op, value),) = first.reductions
+    if op is not s.ADD or value.op is not s.MUL or value.dtype not in TYPES or value.dtype.itemsize < 4:
+        return None
+    outer, stores = nest.outer, last.stores
+    left, right = value.src
+    for r in outer:
+        parts = _split(r, left, right)
+        if parts is not None:
+            outer = tuple([each for o in outer for each in (parts[1] if o is r else (o,))])
+            left, right = (_replaced(factor, parts[0]) for factor in (left, right))
+            stores = tuple([Store(n, *[_replaced(e, parts[0]) for e in (at, v)]) for n, at, v in stores])
+    in_left, in_right = (set(sint.variables([factor])) for factor in (left, right))
+    batch = tuple([r for r in outer if r in in_left and r in in_right])
+    columns = tuple([r for r in outer if r in in_right and r not in in_left])
+    rows = tuple([r for r in outer if r not in in_right])
+    if not rows and not columns:
+        return None
+    return Form(batch, rows, columns, first.inner, left, right, node, stores)
+
+
+def _split(r: UOp, left: UOp, right: UOp) -> tuple[dict[UOp, UOp], tuple[UOp, UOp]] | None:
+    """Two ranges for one that counts members of groups, if a factor depends only on the group."""
+    uses = [[n for n in toposort([factor]) if r in n.src] for factor in (left, right)]
+    if not all(uses):
+        return None
+    for users in uses:
+        divisors = {n.src[1] for n in users if n.op is s.IDIV and n.src[0] is r}
+        if len(divisors) == 1 and all(n.op is s.IDIV for n in users):
+            size = sint.bounds(divisors.pop())[0]
+            if 1 < size < size_of(r) and size_of(r) % size == 0:
+                high = sint.Variable(f"{r.arg[0]}.group", 0, size_of(r) // size - 1)
+                low = sint.Variable(f"{r.arg[0]}.member", 0, size - 1)
+                return {r: as_node(sint.add(sint.mul(high, size), low))}, (high, low)
+    return None
+
+
+def _replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
+    """An expression with ranges replaced by indices."""
+    new: dict[UOp, UOp] = {}
+    for node in toposort([expression]):
+        if node in mapping:
+            new[node] = mapping[node]
+        elif is_index(node) and node.src and all(is_index(n) for n in node.src):
+            new[node] = as_node(sint.substitute(node, mapping))
+        elif node.op is LOAD:
+            new[node] = make(LOAD, tuple([new[n] for n in node.src]), node.arg, node.dtype, ())
+        else:
+            new[node] = rebuild(node, tuple([new[n] for n in node.src]))
+    return new[expression]
+
+
+class _Factor(NamedTuple):
+    """A factor with its two axes: outer (rows or columns) and summed."""
+
+    value: UOp
+    outer: Axis
+    summed: Axis
+    uses: list[Linear]
+
+
+def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
+    """The work of a form, on these arguments."""
+    slots = {array: i for i, array in enumerate(arrays)}
+    wide = _accumulator(form)
+    left, right = (
+        _Factor(value, group_ranges(outer, uses), group_ranges(form.summed, uses), uses)
+        for value, outer in ((form.left, form.rows), (form.right, form.columns))
+        for uses in [[linear(i) for i in indices([value])]]
+    )
+    stored = [linear(i) for i in indices([e for store in form.stores for e in (store.value, store.position)])]
+    stored += [linear(store.position) for store in form.stores]
+    batch = group_ranges(form.batch, [*left.uses, *right.uses, *stored])
+    rows, columns = group_ranges(form.rows, stored), group_ranges(form.columns, stored)
+    a, produce_a = _operand(left, batch, slots, wide, form.node)
+    b, produce_b = _operand(right, batch, slots, wide, form.node)
+    c = _target(form, batch, rows, columns, slots)
+    m, n, k = (_extent(ranges) for ranges in (form.rows, form.columns, form.summed))
+    work = Contraction(m, n, k, a, b.transposed, c, batch.sizes, producer_a=produce_a)
+    if produce_b is not None:
+        work = work._replace(producer_b=lambda builder, place: produce_b(builder, place.transposed))
+    if _is_plain(form, c, rows, columns):
+        return work
+    known = result(form.node)
+
+    def finish(builder: Builder, place: Place, value: Value) -> None:
+        value = builder.convert(value, wide, form.node.dtype, place.lanes)
+        for store in form.stores:
+
+            def body(evaluation: Evaluation, store: Store = store) -> None:
+                evaluation.store(store)
+
+            at_place(builder, slots, (batch, rows, columns), place, {known: value}, body)
+
+    return work._replace(epilogue=finish, scratch=True)
+
+
+def _accumulator(form: Form) -> DType:
+    return form.left.dtype
+
+
+def _extent(ranges: Sequence[UOp]) -> int:
+    total = 1
+    for r in ranges:
+        total *= size_of(r)
+    return total
+
+
+def _step(form: Linear, axis: Axis) -> int:
+    """The step along an axis of at most one group."""
+    return form.steps.get(axis.groups[-1][-1], 0) if axis.groups else 0
+
+
+def _operand(
+    factor: _Factor, batch: Axis, slots: dict[UOp, int], wide: DType, node: UOp
+) -> tuple[Matrix, Producer | None]:
+    """A factor as a matrix of its outer axis by the summed one, and a producer unless it is read as it is in memory."""
+    value = factor.value
+    load = value.src[0] if value.op is s.CAST else value
+    if (
+        load.op is LOAD
+        and len(load.src) == 1
+        and len(factor.outer.groups) <= 1
+        and len(factor.summed.groups) <= 1
+    ):
+        at = linear(load.src[0])
+        plain = load.dtype in TYPES and dtypes.is_float(load.dtype) == dtypes.is_float(wide)
+        if plain and not at.other:
+            strides = tuple([at.steps.get(group[-1], 0) for group in batch.groups])
+            steps = _step(at, factor.outer), _step(at, factor.summed)
+            return Matrix(slots[load.arg], load.dtype, *steps, strides, at.constant), None
+    axes = (batch, factor.outer, factor.summed)
+
+    def produce(builder: Builder, place: Place) -> Value:
+        made = at_place(builder, slots, axes, place, {}, lambda evaluation: evaluation.vector(value))
+        assert made is not None
+        return made
+
+    return Matrix(0, wide, *_hint(factor), ()), produce
+
+
+def _hint(factor: _Factor) -> tuple[int, int]:
+    """Strides that say along which axis vectors of a producer are best made: where the longest contiguous runs are."""
+    best = (0, 2, 1)
+    for load in toposort([factor.value]):
+        if load.op is LOAD:
+            at = linear(load.src[0])
+            runs = [
+                axis.sizes[-1] if axis.groups and at.steps.get(axis.groups[-1][-1]) == 1 else 0
+                for axis in (factor.outer, factor.summed)
+            ]
+            if max(runs) > best[0]:
+                best = (max(runs), 1, 2) if runs[0] > runs[1] else (max(runs), 2, 1)
+    return best[1:]
+
+
+def _target(form: Form, batch: Axis, rows: Axis, columns: Axis, slots: dict[UOp, int]) -> Matrix:
+    """Where the first of the stores writes; the strides are those of the fastest ranges."""
+    store = form.stores[0]
+    at = linear(store.position)
+    strides = tuple([at.steps.get(group[-1], 0) for group in batch.groups])
+    dtype = form.node.dtype if store.value.op is not s.CAST else store.node.dtype
+    dtype = dtype if dtype in TYPES else _accumulator(form)
+    return Matrix(slots[store.node], dtype, _step(at, rows), _step(at, columns), strides, at.constant)
+
+
+def _is_plain(form: Form, c: Matrix, rows: Axis, columns: Axis) -> bool:
+    """Whether the sums alone are stored, in a matrix."""
+    if len(form.stores) != 1 or form.stores[0].value is not result(form.node):
+        return False
+    other = linear(form.stores[0].position).other
+    return (
+        not other
+        and len(rows.groups) <= 1
+        and len(columns.groups) <= 1
+        and c.dtype is form.stores[0].node.dtype
+    )
+
+
+def generate(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function | None:
+    """The code of a nest that is a contraction, or None."""
+    form = match(nest)
+    if form is None:
+        return None
+    kernel = generate_kernel("kernel", contraction(form, arrays), target)
+    # A call packs for all its points, so that calls are few: their number is the plan's and not that of the work.
+    return Function(kernel.ir, kernel.plan.chunks, GRAIN * kernel.plan.chunks // kernel.plan.grain)
+
+
+def contraction_nest(
+    outer: Sequence[UOp], summed: Sequence[UOp], node: UOp, left: UOp, right: UOp, stores: Sequence[Store]
+) -> Nest:
+    """The nest of a contraction of two factors, which are cast to the accumulator's dtype."""
+    value = s.build(s.MUL, left, right)
+    return Nest(
+        tuple(outer),
+        (Pass(tuple(summed), (Reduce(node, s.ADD, value),), ()), Pass((), (), tuple(stores))),
+        frozenset(),
+    )

@@ -1,0 +1,501 @@
+"""Scalar expressions at the places of a contraction: what a producer loads and computes, and what an epilogue stores.
+
+An expression is evaluated for the lanes of a vector, which are neighbours on one axis of a matrix. An axis is a flat index over
+ranges, of which the last is the fastest. Where one range moves along the lanes, an element's position does so in even steps,
+and loads are contiguous or gathers; a vector that crosses from one value of a slower range to the next is done in segments,
+each under a mask of its lanes, or, where these would be many, with a position of its own for every lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..trace import dtype as dtypes
+from ..trace import scalar as s
+from ..trace import sint
+from ..trace.uop import CONST, UOp, toposort
+from .gemm import Builder, Index, Place, Value, suffix
+from .index import LOAD, RESULT
+from .llvm_scalar import ScalarCode, constant, memory_type, register_type
+from .nest import Store, size_of
+
+# A vector is done in so many segments at most; each costs about what a load does, and a gather as much as a load for each lane.
+SEGMENTS = 4
+_NARROW = 1 << 31
+
+
+class Axis(NamedTuple):
+    """A flat index over groups of ranges; those of a group are stepped through as one, the last of them standing for it."""
+
+    groups: tuple[tuple[UOp, ...], ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the groups."""
+        sizes = []
+        for group in self.groups:
+            size = 1
+            for r in group:
+                size *= size_of(r)
+            sizes.append(size)
+        return tuple(sizes)
+
+
+class Linear(NamedTuple):
+    """An index as `constant + sum(step * range)`, and the ranges that it depends on in another way as well or instead."""
+
+    constant: int
+    steps: dict[UOp, int]
+    other: frozenset[UOp]
+
+
+def linear(index: UOp) -> Linear:
+    """How an index depends on its ranges."""
+    constant, steps, other = 0, {}, set()
+    for monomial, factor in sint.terms(index).items():
+        if not monomial:
+            constant = factor
+        elif len(monomial) == 1 and monomial[0].op is sint.VARIABLE:
+            steps[monomial[0]] = factor
+        else:
+            other.update(sint.variables(monomial))
+    return Linear(constant, steps, frozenset(other))
+
+
+def is_index(node: UOp) -> bool:
+    """Whether a node is of a kind that is made of ranges and integers alone (its sources have to be, too)."""
+    return node.dtype is dtypes.int64 and (node.op is CONST or node.op in sint.INDEX_OPS)
+
+
+def indices(expressions: Sequence[UOp]) -> list[UOp]:
+    """The positions of the loads of expressions, and the other indices that they compute with, as large as they are."""
+    found: dict[UOp, None] = {}
+    pure: set[UOp] = set()
+    for node in toposort(expressions):
+        if is_index(node) and all(source in pure for source in node.src):
+            pure.add(node)
+            continue
+        if node.op is LOAD:
+            found[node.src[0]] = None
+        for source in node.src:
+            if source in pure and source.op is not CONST:
+                found[source] = None
+    for expression in expressions:
+        if expression in pure and expression.op is not CONST:
+            found[expression] = None
+    return list(found)
+
+
+def group_ranges(ranges: Sequence[UOp], uses: Sequence[Linear]) -> Axis:
+    """The axis over ranges, those made one group that all these indices step through as one."""
+    groups: list[tuple[UOp, ...]] = []
+    for r in ranges:
+        if groups and all(_continues(groups[-1][-1], r, use) for use in uses):
+            groups[-1] = (*groups[-1], r)
+        else:
+            groups.append((r,))
+    return Axis(tuple(groups))
+
+
+def _continues(slow: UOp, fast: UOp, use: Linear) -> bool:
+    if slow in use.other or fast in use.other:
+        return False
+    return use.steps.get(slow, 0) == size_of(fast) * use.steps.get(fast, 0)
+
+
+class _Ops(ScalarCode):
+    """Scalar ops written into a builder."""
+
+    def __init__(self, builder: Builder, lanes: int):
+        super().__init__(lanes)
+        self.builder = builder
+
+    def op(self, text: str) -> str:
+        return self.builder.raw(text)
+
+
+class Evaluation:
+    """The values of expressions for the lanes of one vector, each made once.
+
+    `scalars` are the ranges' values, that of `lane` in the first lane, from which it grows by one a lane; `vectors` are those
+    that have a value of their own in each lane. `known` are values of nodes."""
+
+    def __init__(
+        self,
+        b: Builder,
+        arrays: Mapping[UOp, int],
+        lanes: int,
+        mask: Value | None,
+        scalars: dict[UOp, Index],
+        lane: UOp | None = None,
+        vectors: Mapping[UOp, Value] | None = None,
+        known: Mapping[UOp, Value] | None = None,
+    ) -> None:
+        self.b, self.arrays, self.lanes, self.mask = b, arrays, lanes, mask
+        self.scalars, self.lane, self.vectors = scalars, lane, vectors or {}
+        self._values: dict[UOp, Value] = dict(known or {})
+        self._ops = {n: _Ops(b, n) for n in {1, lanes}}
+        self._is_pure: dict[UOp, bool] = {}
+        self._moving = {lane, *self.vectors} if lane is not None else set(self.vectors)
+
+    # Values
+
+    def value(self, expression: UOp) -> Value:
+        """An expression's value: a vector if it differs between lanes."""
+        values = self._values
+        stack = [expression]
+        while stack:
+            node = stack[-1]
+            if node in values:
+                stack.pop()
+                continue
+            if node.op is LOAD or is_index(node) or self._compares_indices(node):
+                made = self._leaf(node)
+                if made is not None:
+                    values[node] = made
+                    continue
+            missing = [source for source in node.src if source not in values]
+            if missing:
+                stack += missing
+            else:
+                values[node] = self._make(node)
+        return values[expression]
+
+    def vector(self, expression: UOp) -> Value:
+        """An expression's value in every lane."""
+        value = self.value(expression)
+        return value if value.type.startswith("<") else self.b.splat(value, self.lanes)
+
+    def _leaf(self, node: UOp) -> Value | None:
+        if node.op is LOAD:
+            return self._load(node)
+        if node.op is CONST:
+            return Value("i64", str(int(node.value)))
+        if not all(map(self._pure, node.src)):
+            return None  # data that is computed with, though it is of int64
+        if not is_index(node):
+            return self._comparison(node)
+        return self._each(node) if self.step(node) != 0 else self.b.number(self.index(node))
+
+    def _make(self, node: UOp) -> Value:
+        if node.op is CONST:
+            return Value(register_type(node.dtype), constant(node))
+        assert node.op is not RESULT, "a result is known where it is used"
+        operands = [self._values[source] for source in node.src]
+        wide = any(operand.type.startswith("<") for operand in operands)
+        lanes = self.lanes if wide else 1
+        if wide:
+            operands = [o if o.type.startswith("<") else self.b.splat(o, lanes) for o in operands]
+        name = self._ops[lanes].scalar_op(node, [operand.name for operand in operands], wide)
+        kind = register_type(node.dtype)
+        return Value(f"<{lanes} x {kind}>" if wide else kind, name)
+
+    # Indices
+
+    def _pure(self, node: UOp) -> bool:
+        """Whether a node is made of ranges and integers alone."""
+        if node not in self._is_pure:
+            self._is_pure[node] = is_index(node) and all(map(self._pure, node.src))
+        return self._is_pure[node]
+
+    def step(self, index: UOp) -> int | None:
+        """By how much an index grows from lane to lane; None if not evenly."""
+        if not self._moving:
+            return 0
+        form = linear(index)
+        if not self._moving.isdisjoint(form.other) or any(v in form.steps for v in self.vectors):
+            return None
+        return form.steps.get(self.lane, 0) if self.lane is not None else 0
+
+    def index(self, dimension: UOp) -> Index:
+        """An index in the first lane."""
+        b = self.b
+        total = Index(None, 0)
+        for monomial, factor in sorted(sint.terms(dimension).items(), key=lambda item: len(item[0])):
+            term = Index(None, factor)
+            for atom in monomial:
+                of = self._atom(atom)
+                if of.value is None or term.value is None:
+                    fixed, other = (of, term) if of.value is None else (term, of)
+                    term = b.scale(other, fixed.constant)
+                else:
+                    term = b.binary("mul", term, of)
+            total = b.add(total, term)
+        return total
+
+    def _atom(self, atom: UOp) -> Index:
+        if atom in self.scalars:
+            return self.scalars[atom]
+        b = self.b
+        if atom.op in (s.IDIV, s.MOD) and is_index(atom) and sint.bounds(atom.src[0])[0] >= 0:
+            x, y = self.index(atom.src[0]), self.index(atom.src[1])
+            if y.value is None:
+                return b.binary("udiv" if atom.op is s.IDIV else "urem", x, y.constant)
+        if atom.op in (s.MAX, s.MIN) and is_index(atom):
+            x, y = self.index(atom.src[0]), self.index(atom.src[1])
+            return b.binary("smax" if atom.op is s.MAX else "smin", x, y)
+        return Index(self.value(atom), 0)
+
+    def _each(self, index: UOp) -> Value:
+        """An index in every lane."""
+        b, lanes = self.b, self.lanes
+        step = self.step(index)
+        if step is not None:
+            base = b.splat(b.number(self.index(index)), lanes)
+            steps = ", ".join(f"i64 {lane * step}" for lane in range(lanes))
+            return b.pure(base.type, f"add {base}, <{steps}>") if step else base
+        # What is the same in all lanes is added up before it is spread.
+        fixed, parts = Index(None, 0), []
+        for monomial, factor in sint.terms(index).items():
+            whole = sint.from_terms({monomial: factor})
+            if isinstance(whole, int):
+                fixed = b.add(fixed, Index(None, whole))
+            elif self._moving.isdisjoint(sint.variables([whole])):
+                fixed = b.add(fixed, self.index(whole))
+            else:
+                parts.append(self._term(monomial, factor))
+        total = parts[0]
+        for part in parts[1:]:
+            total = b.pure(total.type, f"add {total}, {part.name}")
+        if fixed.value is None and not fixed.constant:
+            return total
+        return b.pure(total.type, f"add {total}, {b.splat(b.number(fixed), lanes).name}")
+
+    def _term(self, monomial: Sequence[UOp], factor: int) -> Value:
+        b = self.b
+        product: Value | None = None
+        for atom in monomial:
+            if atom in self.vectors:
+                value = self.vectors[atom]
+            elif atom is self.lane:
+                value = self._each(atom)
+            elif atom.op in sint.INDEX_OPS and atom.op is not sint.VARIABLE:
+                # Of index ops only divisions, remainders and extremes are atoms.
+                operands = [b.splat(v, self.lanes) if not v.type.startswith("<") else v
+                            for v in (self._each_or_scalar(source) for source in atom.src)]  # fmt: skip
+                name = self._ops[self.lanes].scalar_op(atom, [o.name for o in operands], True)
+                value = Value(operands[0].type, name)
+            else:
+                value = self.vector(atom)
+            product = value if product is None else b.pure(value.type, f"mul {product}, {value.name}")
+        assert product is not None
+        if factor == 1:
+            return product
+        return b.pure(product.type, f"mul {product}, splat (i64 {factor})")
+
+    def _each_or_scalar(self, index: UOp) -> Value:
+        if index.op is CONST:
+            return Value("i64", str(int(index.value)))
+        return self.b.number(self.index(index)) if self.step(index) == 0 else self._each(index)
+
+    def _compares_indices(self, node: UOp) -> bool:
+        return node.op in (s.LT, s.EQ) and all(is_index(source) for source in node.src)
+
+    def _comparison(self, node: UOp) -> Value:
+        """A comparison of indices: of their difference with 0, in 32 bits if it fits."""
+        b, lanes = self.b, self.lanes
+        difference = sint.sub(node.src[0], node.src[1])
+        predicate = "slt" if node.op is s.LT else "eq"
+        if isinstance(difference, int):
+            return Value(
+                "i1", "true" if (difference < 0 if node.op is s.LT else difference == 0) else "false"
+            )
+        step = self.step(difference)
+        if step == 0:
+            return b.compare(predicate, self.index(difference), 0)
+        type = f"<{lanes} x i1>"
+        low, high = sint.bounds(difference)
+        if step is None or not -_NARROW < low - lanes * abs(step) <= high + lanes * abs(step) < _NARROW:
+            return b.pure(type, f"icmp {predicate} {self._each(difference)}, zeroinitializer")
+        first = b.pure("i32", f"trunc {b.number(self.index(difference))} to i32")
+        steps = ", ".join(f"i32 {-lane * step}" for lane in range(lanes))
+        return b.pure(type, f"icmp {predicate} {b.splat(first, lanes)}, <{steps}>")
+
+    # Memory
+
+    def _load(self, node: UOp) -> Value:
+        b, array = self.b, node.arg
+        condition = self.value(node.src[1]) if len(node.src) > 1 else None
+        if condition is not None and condition.name == "true":
+            condition = None
+        kind, size = memory_type(array.dtype), array.dtype.itemsize
+        step = self.step(node.src[0])
+        if step == 0 and (condition is None or condition.type == "i1"):
+            pointer = self._pointer(array, self.index(node.src[0]))
+            if condition is not None:
+                pointer = b.instruction("ptr", f"select {condition}, {pointer}, ptr {b.zero()}")
+            return self._loaded(b.instruction(kind, f"load {kind}, {pointer}, align {size}"), node)
+        mask, kinds = self._masked(condition), f"<{self.lanes} x {kind}>"
+        if step == 1:
+            pointer = self._pointer(array, self.index(node.src[0]))
+            if mask is None:
+                return self._loaded(b.instruction(kinds, f"load {kinds}, {pointer}, align {size}"), node)
+            operands = f"ptr align {size} {pointer.name}, {mask}, {kinds} zeroinitializer"
+            return self._loaded(
+                b.instruction(kinds, f"call {kinds} @llvm.masked.load.{suffix(kinds)}.p0({operands})"), node
+            )
+        pointers = self._pointers(array, node.src[0], kind)
+        chosen = mask or Value(f"<{self.lanes} x i1>", "splat (i1 true)")
+        operands = f"<{self.lanes} x ptr> align {size} {pointers.name}, {chosen}, {kinds} zeroinitializer"
+        name = f"@llvm.masked.gather.{suffix(kinds)}.v{self.lanes}p0"
+        return self._loaded(b.instruction(kinds, f"call {kinds} {name}({operands})"), node)
+
+    def _masked(self, condition: Value | None) -> Value | None:
+        """The place's mask and the condition."""
+        if condition is None:
+            return self.mask
+        condition = condition if condition.type != "i1" else self.b.splat(condition, self.lanes)
+        if self.mask is None:
+            return condition
+        return self.b.pure(condition.type, f"and {condition}, {self.mask.name}")
+
+    def _pointer(self, array: UOp, position: Index) -> Value:
+        return self.b.elements(self.b.argument(self.arrays[array]), position, memory_type(array.dtype))
+
+    def _pointers(self, array: UOp, position: UOp, kind: str) -> Value:
+        b = self.b
+        step = self.step(position)
+        if step is None:
+            base, offsets = b.argument(self.arrays[array]), self._each(position)
+        else:
+            base = self._pointer(array, self.index(position))
+            steps = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
+            offsets = Value(f"<{self.lanes} x i64>", f"<{steps}>")
+        return b.pure(f"<{self.lanes} x ptr>", f"getelementptr {kind}, {base}, {offsets}")
+
+    def _loaded(self, value: Value, node: UOp) -> Value:
+        if node.dtype is not dtypes.bool_:
+            return value
+        wide = value.type.startswith("<")
+        zero = "zeroinitializer" if wide else "0"
+        return self.b.pure(f"<{self.lanes} x i1>" if wide else "i1", f"icmp ne {value}, {zero}")
+
+    def store(self, store: Store) -> None:
+        """Store a value where it belongs."""
+        b, array, lanes = self.b, store.node, self.lanes
+        value = self.value(store.value) if lanes == 1 else self.vector(store.value)
+        kind, size = memory_type(array.dtype), array.dtype.itemsize
+        kinds = kind if lanes == 1 else f"<{lanes} x {kind}>"
+        if array.dtype is dtypes.bool_:
+            value = b.pure(kinds, f"zext {value} to {kinds}")
+        step = self.step(store.position)
+        if lanes == 1 or step == 1:
+            pointer = self._pointer(array, self.index(store.position))
+            b.store(value, pointer, array.dtype, self.mask)
+            return
+        pointers = self._pointers(array, store.position, kind)
+        mask = self.mask or Value(f"<{lanes} x i1>", "splat (i1 true)")
+        operands = f"{value}, <{lanes} x ptr> align {size} {pointers.name}, {mask}"
+        b.statement(f"call void @llvm.masked.scatter.{suffix(value.type)}.v{lanes}p0({operands})")
+
+
+Body = Callable[[Evaluation], Value | None]
+
+
+def at_place(
+    b: Builder,
+    arrays: Mapping[UOp, int],
+    axes: Sequence[Axis],
+    place: Place,
+    known: Mapping[UOp, Value],
+    body: Body,
+) -> Value | None:
+    """What `body` gives at a place, whose batch, row and column are indices along these axes.
+
+    It may be called several times, for some of the lanes each; its values are put together."""
+    scalars: dict[UOp, Index] = {}
+    lanes, moving = place.lanes, place.axis + 1
+    for number, (axis, index) in enumerate(zip(axes, (place.batch, place.row, place.column), strict=True)):
+        if number != moving or lanes == 1:
+            _bind(b, axis, index, scalars)
+    if lanes == 1:
+        return body(Evaluation(b, arrays, 1, None, scalars, known=known))
+    axis, index = axes[moving], (place.row, place.column)[place.axis]
+    if not axis.groups:
+        return body(Evaluation(b, arrays, lanes, place.mask, scalars, known=known))
+    size, lane = axis.sizes[-1], axis.groups[-1][-1]
+    if len(axis.groups) == 1 or (size % lanes == 0 and place.unit % lanes == 0):
+        _bind(b, axis, index, scalars)
+        return body(Evaluation(b, arrays, lanes, place.mask, scalars, lane, known=known))
+    segments = 1 + -(-(lanes - 1) // size)
+    if segments <= SEGMENTS:
+        return _in_segments(b, arrays, axis, place, index, segments, scalars, known, body)
+    return body(
+        Evaluation(b, arrays, lanes, place.mask, scalars, None, _vectors(b, axis, index, lanes), known=known)
+    )
+
+
+def _bind(b: Builder, axis: Axis, index: Index, scalars: dict[UOp, Index]) -> None:
+    """The values of an axis's ranges at an index."""
+    for position, (group, size) in reversed(list(enumerate(zip(axis.groups, axis.sizes, strict=True)))):
+        for r in group[:-1]:
+            scalars[r] = Index(None, 0)
+        scalars[group[-1]] = b.binary("urem", index, size) if position else index
+        if position:
+            index = b.binary("udiv", index, size)
+
+
+def _in_segments(
+    b: Builder,
+    arrays: Mapping[UOp, int],
+    axis: Axis,
+    place: Place,
+    index: Index,
+    segments: int,
+    scalars: dict[UOp, Index],
+    known: Mapping[UOp, Value],
+    body: Body,
+) -> Value | None:
+    """The lanes with one value of the slower ranges after those with the one before."""
+    lanes, size, extent = place.lanes, axis.sizes[-1], 1
+    for n in axis.sizes:
+        extent *= n
+    slower, lane = Axis(axis.groups[:-1]), axis.groups[-1][-1]
+    within, outer = b.binary("urem", index, size), b.binary("udiv", index, size)
+    result: Value | None = None
+    for t in range(segments):
+        here = dict(scalars)
+        # A segment past the end has no lanes, but its ranges have to have values.
+        _bind(b, slower, b.binary("umin", outer + t, extent // size - 1) if t else outer, here)
+        for r in axis.groups[-1][:-1]:
+            here[r] = Index(None, 0)
+        first = here[lane] = b.add(within, Index(None, -t * size))
+        low, high = (b.pure("i32", f"trunc {b.number(edge)} to i32") for edge in (first, first + (-size)))
+        mask = place.mask
+        for predicate, edge in (("sge", low), ("slt", high)):
+            if (predicate == "sge" and t == 0) or (predicate == "slt" and t == segments - 1):
+                continue
+            steps = ", ".join(f"i32 {-each}" for each in range(lanes))
+            side = b.pure(f"<{lanes} x i1>", f"icmp {predicate} {b.splat(edge, lanes)}, <{steps}>")
+            mask = side if mask is None else b.pure(side.type, f"and {mask}, {side.name}")
+        value = body(Evaluation(b, arrays, lanes, mask, here, lane, known=known))
+        if value is None:
+            continue
+        if not value.type.startswith("<"):
+            value = b.splat(value, lanes)
+        result = value if result is None else b.instruction(value.type, f"select {mask}, {value}, {result}")
+    return result
+
+
+def _vectors(b: Builder, axis: Axis, index: Index, lanes: int) -> dict[UOp, Value]:
+    """The values of an axis's ranges in every lane, by divisions in 32 bits if they fit."""
+    extent = 1
+    for n in axis.sizes:
+        extent *= n
+    kind = "i32" if extent + lanes < _NARROW else "i64"
+    start = b.number(index)
+    if kind == "i32":
+        start = b.pure("i32", f"trunc {start} to i32")
+    steps = ", ".join(f"{kind} {lane}" for lane in range(lanes))
+    flat = b.pure(f"<{lanes} x {kind}>", f"add {b.splat(start, lanes)}, <{steps}>")
+    wide = f"<{lanes} x i64>"
+    values: dict[UOp, Value] = {}
+    for position, (group, size) in reversed(list(enumerate(zip(axis.groups, axis.sizes, strict=True)))):
+        rest = b.pure(flat.type, f"urem {flat}, splat ({kind} {size})") if position else flat
+        values[group[-1]] = b.pure(wide, f"zext {rest} to {wide}") if kind == "i32" else rest
+        for r in group[:-1]:
+            values[r] = Value(wide, "zeroinitializer")
+        if position:
+            flat = b.pure(flat.type, f"udiv {flat}, splat ({kind} {size})")
+    return values
