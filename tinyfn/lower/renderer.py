@@ -7,14 +7,15 @@ from typing import Any
 
 from ..trace.scalar import ScalarOp
 from .nest import Kernel
+from .program import ProgramSpec, specify
 from .tensor_cores import TensorCore
 
 
 class Renderer:
-    """Writes kernels in the language of a device. A renderer is a class with these attributes, and `render`."""
+    """Writes kernels in the language of a device. A renderer is a class with these attributes, and `program`."""
 
     device: str = ""  # the device's name, as `set_default_device` takes it
-    language: str = ""  # what `render` writes: "LLVM IR", "CUDA C"
+    language: str = ""  # of the code: "LLVM IR", "CUDA C"
     # Whether threads work in groups that can wait for each other (has_local) and share memory (has_shared).
     has_local: bool = True
     has_shared: bool = True
@@ -22,14 +23,17 @@ class Renderer:
     global_max: tuple[int, int, int] | None = (2**31 - 1,) * 3
     local_max: tuple[int, int, int] | None = (2**31 - 1,) * 3
     shared_max: int = 32768  # bytes of memory that a group can share
-    vector_bytes: int = 16  # of the widest load
     tensor_cores: tuple[TensorCore, ...] = ()
     # How each operation that the target has is written. What is not here is taken apart into others.
     code_for_op: Mapping[ScalarOp, Any] = {}
 
-    def render(self, kernel: Kernel) -> Any:
-        """The code of a kernel."""
-        raise NotImplementedError(f"{type(self).__name__} needs a `render`")
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The kernel's code, and what there is to know of it."""
+        raise NotImplementedError(f"{type(self).__name__} needs a `program`")
+
+    def render(self, kernel: Kernel) -> str:
+        """The kernel's code."""
+        return self.program(kernel).src
 
     def supports(self, op: ScalarOp) -> bool:
         """Whether the target has an operation."""
@@ -37,3 +41,25 @@ class Renderer:
 
     def __reduce__(self) -> Any:
         return type(self), ()
+
+
+class CpuRenderer(Renderer):
+    """LLVM IR for the machine that this process runs on. Its threads share nothing and take points as they come."""
+
+    device = "cpu"
+    language = "LLVM IR"
+    has_local = False
+    has_shared = False
+    global_max = None
+    local_max = None
+    shared_max = 0
+
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The kernel's code, and what there is to know of it."""
+        from .codegen import generate
+        from .target import host_target
+
+        code = generate(kernel, host_target())
+        return specify(
+            kernel, self.device, code.ir, code.arguments, (code.points,), None, getattr(code, "opts", None)
+        )

@@ -405,8 +405,9 @@ def _format(node: UOp, budget: list[int]) -> tuple[str, int]:
         text, precedence = _format(source, budget)
         # Python groups to the left. A division on the left of a product gets its parentheses nevertheless,
         # since the product may come to stand behind another factor: 2*(n//4)*n.
+        # Comparisons do not chain: Python reads a < b == c as two comparisons of b.
         if i == 0:
-            chained = op is not MUL or source.op is MUL
+            chained = not op.comparison and (op is not MUL or source.op is MUL)
         else:
             chained = source.op is op and op.associative and node.dtype not in _FLOATS
         if op.precedence < 100 and (

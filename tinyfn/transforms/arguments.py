@@ -58,17 +58,25 @@ class Arguments:
         args: Sequence[Any],
         kwargs: dict[str, Any],
         indices: Sequence[int] | None = None,
+        convert: Callable[[Any], Any] = as_array,
     ):
         leaves, self.tree = pytree.flatten((tuple(args), kwargs))
         self.names: Callable[[], list[str]] = lambda: argument_names(function, args, kwargs, indices)
-        self.arrays = [
-            leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i)
+        self.arrays: list[Array] = [
+            leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i, convert)
             for i, leaf in enumerate(leaves)
         ]
 
-    def _array(self, transform: str, function: Callable[..., Any], leaf: Any, index: int) -> Array:
+    def _array(
+        self,
+        transform: str,
+        function: Callable[..., Any],
+        leaf: Any,
+        index: int,
+        convert: Callable[[Any], Any],
+    ) -> Any:
         try:
-            return as_array(leaf)
+            return convert(leaf)
         except TypeError:
             pass
         hint = "; pass it as a static argument (static_argnames)" if transform == "jit" else ""
@@ -76,6 +84,10 @@ class Arguments:
             f"{transform} of {describe_function(function)}: argument `{self.names()[index]}` is a {type(leaf).__name__}, not an "
             f"array, a number or a container of those{hint}; at {user_line()}"
         )
+
+    def signature(self) -> tuple[Any, ...]:
+        """Shape, dtype and weakness of each leaf."""
+        return tuple([(a.shape, a.dtype, a.weak_type) for a in self.arrays])
 
     def name(self, index: int) -> str:
         """The name of the index-th leaf."""

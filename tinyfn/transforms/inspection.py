@@ -19,6 +19,7 @@ class ShapeDtypeStruct:
     """A shape and a dtype: stands for an array where only these matter."""
 
     __slots__ = ("dtype", "shape")
+    weak_type = False
 
     def __init__(self, shape: tuple[Any, ...], dtype: Any):
         self.shape = tuple(shape)
@@ -44,7 +45,8 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
 
 
-def _described(leaf: Any) -> Any:
+def described(leaf: Any) -> Any:
+    """An array, or what tells the shape and dtype of one; raises TypeError for anything else."""
     if isinstance(leaf, (Array, ShapeDtypeStruct)):
         return leaf
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
@@ -66,7 +68,7 @@ def _trace(
     return trace_function(
         function,
         transform,
-        [_described(leaf) for leaf in leaves],
+        [described(leaf) for leaf in leaves],
         lambda tracers: pytree.unflatten(tree, tracers),
         namer,
     )

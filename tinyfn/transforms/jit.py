@@ -11,18 +11,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace import pytree
-from ..trace.array import Array, own
+from ..trace.array import Array, as_array, own
 from ..trace.errors import user_line
 from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
 from .arguments import Arguments, positional_name
 from .structured import call, replace_calls
+
+if TYPE_CHECKING:
+    from ..lower.lowered import Lowered
 
 DEFAULT_CACHE_SIZE = 4096
 _COMPARED = (
@@ -54,9 +57,13 @@ class _Program:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The graph's outputs, by the program that the first call makes of it."""
+        return (self._run or self.prepare())(values)
+
+    def prepare(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """Compile, unless that has been done."""
         if self._run is None:
             self._run = _executable(self.compiled)
-        return self._run(values)
+        return self._run
 
 
 def _executable(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:
@@ -80,7 +87,7 @@ class Jitted:
     ):
         update_wrapper(self, function)
         self.function = function
-        self._static_argnums, self._static_argnames = static
+        self.static_argnums, self.static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
         self._cache: OrderedDict[Any, _Program] = OrderedDict()
         self._lock = threading.Lock()
@@ -99,15 +106,11 @@ class Jitted:
         return partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        dynamic, named, static = self._separate(args, kwargs)
-        given = Arguments(
-            "jit",
-            self.function,
-            dynamic,
-            named,
-            [i for i in range(len(args)) if i not in self._static_argnums],
-        )
-        program = self._program(given, static, args, kwargs)
+        given, static = self.arguments(args, kwargs)
+        return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
+
+    def run(self, program: _Program, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a program that was made for arguments like these."""
         donated = self._donated(args, kwargs) if self._donate_argnums or self._donate_argnames else ()
         outputs = self._run(program, given)
         for array in donated:
@@ -116,15 +119,17 @@ class Jitted:
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
-        dynamic, named, static = self._separate(args, kwargs)
-        given = Arguments(
-            "jit",
-            self.function,
-            dynamic,
-            named,
-            [i for i in range(len(args)) if i not in self._static_argnums],
-        )
-        return self._program(given, static, args, kwargs).compiled
+        given, static = self.arguments(args, kwargs)
+        return self.program(given, static, args, kwargs).compiled
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
+
+        The arguments may be arrays or anything with a shape and a dtype; `compile()` of the result compiles ahead of time. On
+        the numpy device, which compiles nothing, this is what the cpu would run."""
+        from .ahead import lower
+
+        return lower(self, args, kwargs)
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses, size and bound of the cache, and why the last miss was one."""
@@ -135,14 +140,22 @@ class Jitted:
         with self._lock:
             self._cache.clear()
 
+    def arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], convert: Callable[[Any], Any] = as_array
+    ) -> tuple[Arguments, tuple[Any, ...]]:
+        """The arguments of a call that are traced, and the static ones."""
+        dynamic, named, static = self._separate(args, kwargs)
+        positions = [i for i in range(len(args)) if i not in self.static_argnums]
+        return Arguments("jit", self.function, dynamic, named, positions, convert), static
+
     def _separate(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any], tuple[Any, ...]]:
         """The arguments that are traced, by position and by name, and the static ones."""
-        if not self._static_argnums and not self._static_argnames:
+        if not self.static_argnums and not self.static_argnames:
             return list(args), kwargs, ()
-        chosen: list[tuple[Any, Any]] = [(i, arg) for i, arg in enumerate(args) if i in self._static_argnums]
-        chosen += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames]
+        chosen: list[tuple[Any, Any]] = [(i, arg) for i, arg in enumerate(args) if i in self.static_argnums]
+        chosen += [(name, kwargs[name]) for name in sorted(kwargs) if name in self.static_argnames]
         static = []
         for key, value in chosen:
             try:
@@ -153,15 +166,15 @@ class Jitted:
                     f"jit of {describe_function(self.function)}: the static argument `{name}` is a {type(value).__name__}, "
                     f"which can't be hashed; at {user_line()}: pass a tuple or another immutable value, or do not make it static"
                 ) from None
-        dynamic = [arg for i, arg in enumerate(args) if i not in self._static_argnums]
-        named = {name: value for name, value in kwargs.items() if name not in self._static_argnames}
+        dynamic = [arg for i, arg in enumerate(args) if i not in self.static_argnums]
+        named = {name: value for name, value in kwargs.items() if name not in self.static_argnames}
         return dynamic, named, tuple(static)
 
-    def _program(
+    def program(
         self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> _Program:
-        signature = tuple([(a.shape, a.dtype, a.weak_type) for a in given.arrays])
-        key = (given.tree, signature, static)
+        """What was traced for arguments like these."""
+        key = (given.tree, given.signature(), static)
         program = self._cache.get(key)
         if program is not None:
             with self._lock:
@@ -187,9 +200,9 @@ class Jitted:
             dynamic, named = given.rebuild(tracers)
             rest = iter(dynamic)
             positional = tuple(
-                [arg if i in self._static_argnums else next(rest) for i, arg in enumerate(args)]
+                [arg if i in self.static_argnums else next(rest) for i, arg in enumerate(args)]
             )
-            return positional, {**{k: v for k, v in kwargs.items() if k in self._static_argnames}, **named}
+            return positional, {**{k: v for k, v in kwargs.items() if k in self.static_argnames}, **named}
 
         traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
         # A graph that closed over an outer function's tracers is good for this call only, and so is one that was traced
@@ -217,10 +230,10 @@ class Jitted:
         donated: list[Any] = []
         kept: list[Any] = []
         for i, arg in enumerate(args):
-            if i not in self._static_argnums:
+            if i not in self.static_argnums:
                 (donated if i in self._donate_argnums else kept).extend(pytree.leaves(arg))
         for name, arg in kwargs.items():
-            if name not in self._static_argnames:
+            if name not in self.static_argnames:
                 (donated if name in self._donate_argnames else kept).extend(pytree.leaves(arg))
         arrays = [leaf for leaf in donated if type(leaf) is Array]
         identities = [id(a) for a in arrays]

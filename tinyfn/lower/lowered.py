@@ -1,0 +1,179 @@
+"""Lowered: what a jitted function becomes for given arguments, to look at and to compile ahead of time.
+
+`jit(f).lower(x)` makes one. Printed, it is a table of kernels:
+
+    softmax on cpu: 1 kernel
+    kernel                        loops                 flops   bytes  memory  flops/byte
+    max_exp_sum_div_64x128        64 [128, 128, 128]  245.8 k  163 kB  65.5 kB       3.75
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..trace import sint
+from ..trace.graph import Graph
+from ..trace.sint import Dimension
+from .estimates import Estimates, estimate_host
+from .group import group
+from .listing import Names, listing
+from .nest import Host
+from .program import ProgramSpec, described, loops_of
+from .renderer import Renderer
+
+STAGES = ("graph", "nests", "ops", "source", "assembly")
+
+
+class HostCall(NamedTuple):
+    """An op that runs by its NumPy reference, between kernels."""
+
+    name: str
+    ast: Host
+    estimates: Estimates
+
+
+class Backend(NamedTuple):
+    """What a device adds: its name, the compilation of the whole, and a kernel's code as the machine gets it."""
+
+    device: str
+    compile: Callable[[], Any]
+    assembly: Callable[[str], str]
+
+
+class Lowered:
+    """A graph as kernels and calls of references. `steps` has both, in the order in which they are run."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        steps: Sequence[ProgramSpec | HostCall],
+        backend: Backend,
+        names: Sequence[str] = (),
+    ):
+        self.graph = graph
+        self.steps = tuple(steps)
+        self._backend = backend
+        self._arguments = tuple(names)
+
+    @property
+    def device(self) -> str:
+        """The device that the kernels are for."""
+        return self._backend.device
+
+    @property
+    def kernels(self) -> tuple[ProgramSpec, ...]:
+        """The kernels, in the order in which they are run."""
+        return tuple([step for step in self.steps if isinstance(step, ProgramSpec)])
+
+    @property
+    def estimates(self) -> Estimates:
+        """The sum over all steps."""
+        return sum((step.estimates for step in self.steps), Estimates())
+
+    def cost_analysis(self) -> dict[str, Dimension]:
+        """The sums as JAX names them: "flops" and "bytes accessed", the latter of distinct memory for each kernel."""
+        total = self.estimates
+        return {"flops": total.ops, "bytes accessed": total.mem}
+
+    def compile(self) -> Any:
+        """The compiled function; it takes arguments of the same structure, shapes and dtypes, without the static ones."""
+        return self._backend.compile()
+
+    def as_text(self, stage: str = "source") -> str:
+        """The program at a stage: its "graph", "nests", "ops" (scalar operations one by one), "source" or "assembly".
+
+        Raises ValueError for a stage that there is not."""
+        if stage not in STAGES:
+            raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
+        if stage == "graph":
+            return str(self.graph)
+        names = self._names()
+        sections = []
+        for number, step in enumerate(self.steps):
+            if isinstance(step, HostCall) or stage in ("nests", "ops"):
+                text = listing(step.ast, names, one_by_one=stage == "ops")
+            else:
+                text = step.src if stage == "source" else self._backend.assembly(step.src)
+            sections.append(f"# {number}: {step.name}{_arguments(step, names)}\n{text}")
+        return "\n".join(sections)
+
+    def _names(self) -> Names:
+        return Names(zip(self.graph.inputs, self._arguments, strict=False))
+
+    def __str__(self) -> str:
+        return table(f"{self.graph.name} on {self.device}", self.steps)
+
+    def __repr__(self) -> str:
+        return f"<Lowered {self.graph.name} on {self.device}: {_count(self.steps)}>"
+
+
+def steps_of(graph: Graph, renderer: Renderer) -> list[ProgramSpec | HostCall]:
+    """The steps that compute a graph's outputs on a device, in order."""
+    return [
+        HostCall(step.node.op.name, step, estimate_host(step))
+        if isinstance(step, Host)
+        else renderer.program(step)
+        for step in group(graph)
+    ]
+
+
+def _arguments(step: ProgramSpec | HostCall, names: Names) -> str:
+    if isinstance(step, HostCall):
+        return ""
+    return "(" + ", ".join(f"{names[node]}: {described(node)}" for node in step.arguments) + ")"
+
+
+def _count(steps: Sequence[ProgramSpec | HostCall]) -> str:
+    kernels = sum(isinstance(step, ProgramSpec) for step in steps)
+    calls = len(steps) - kernels
+    text = f"{kernels} kernel{'' if kernels == 1 else 's'}"
+    return f"{text}, {calls} call{'' if calls == 1 else 's'} of NumPy" if calls else text
+
+
+def table(title: str, steps: Sequence[ProgramSpec | HostCall]) -> str:
+    """The steps of a program, one to a line, and their sum."""
+    rows = [("", "kernel", "loops", "flops", "loads+stores", "memory", "flops/byte", "opts")]
+    for number, step in enumerate(steps):
+        opts = loops = ""
+        if isinstance(step, ProgramSpec):
+            loops = loops_of(step.ast)
+            opts = " ".join(map(str, step.applied_opts or ()))
+        else:
+            loops = "by NumPy"
+        rows.append((str(number), step.name, loops, *_numbers(step.estimates), opts))
+    if len(steps) > 1:
+        total = sum((step.estimates for step in steps), Estimates())
+        rows.append(("", "all", "", *_numbers(total), ""))
+    return "\n".join([f"{title}: {_count(steps)}", *aligned(rows, left=(1, 2, 7))])
+
+
+def _numbers(e: Estimates) -> tuple[str, str, str, str]:
+    known = isinstance(e.ops, int) and isinstance(e.mem, int)
+    ratio = f"{e.ops / e.mem:.2f}" if known and e.mem else "-"
+    return number(e.ops), number(e.lds, "B"), number(e.mem, "B"), ratio
+
+
+def number(value: Dimension | float, unit: str = "") -> str:
+    """A number with three digits and a prefix: 1.23 M; a symbolic one by its bounds."""
+    if not isinstance(value, (int, float)):
+        low, high = sint.bounds(value)
+        return f"{number(low, unit)}–{number(high, unit)}"
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            scaled = value / size
+            digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
+            return f"{scaled:.{digits}f} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Lines of a table with columns of equal width, right-aligned but for those in `left`."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

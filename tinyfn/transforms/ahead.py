@@ -1,0 +1,84 @@
+"""Ahead of time: what a jitted function becomes for given arguments, to look at, and compiled before its first call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..devices import default_device
+from ..trace import dtype as dtypes
+from ..trace.errors import user_line
+from ..trace.tracing import describe_function
+from .arguments import Arguments
+from .inspection import described
+
+if TYPE_CHECKING:
+    from ..lower.lowered import Lowered
+    from .jit import Jitted
+
+
+def lower(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+    """What a call with these arguments would run; they may be arrays or anything with a shape and a dtype."""
+    from ..lower.lowered import Backend, Lowered, steps_of
+    from ..lower.renderer import CpuRenderer
+
+    given, static = jitted.arguments(args, kwargs, described)
+    program = jitted.program(given, static, args, kwargs)
+    renderer = CpuRenderer()
+
+    def assembly(text: str) -> str:
+        from ..devices import cpu
+        from ..lower.target import host_target
+
+        return cpu.assembly(text, host_target())
+
+    def compile() -> Compiled:
+        program.prepare()
+        return Compiled(jitted, program, given, args, kwargs)
+
+    names = [*given.names(), *[f"captured{i}" for i in range(len(program.graph.captured))]]
+    steps = steps_of(program.compiled, renderer)
+    return Lowered(program.compiled, steps, Backend(renderer.device, compile, assembly), names)
+
+
+class Compiled:
+    """A function that was compiled for arguments of one structure, with these shapes and dtypes. Made by `Lowered.compile`.
+
+    It takes the arguments without the static ones; raises TypeError if they are others than it was compiled for."""
+
+    def __init__(
+        self, jitted: Jitted, program: Any, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ):
+        self.device = default_device()
+        self._jitted, self._program = jitted, program
+        self._tree, self._signature = given.tree, given.signature()
+        self._static = {i: value for i, value in enumerate(args) if i in jitted.static_argnums}
+        self._static_named = {name: value for name, value in kwargs.items() if name in jitted.static_argnames}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rest = iter(args)
+        positions = range(len(args) + len(self._static))
+        everything = tuple([self._static[i] if i in self._static else next(rest) for i in positions])
+        named = {**kwargs, **self._static_named}
+        given, _ = self._jitted.arguments(everything, named)
+        if (given.tree, given.signature()) != (self._tree, self._signature):
+            raise TypeError(self._difference(given))
+        return self._jitted.run(self._program, given, everything, named)
+
+    def _difference(self, given: Arguments) -> str:
+        name = f"the compiled {describe_function(self._jitted.function)}"
+        if given.tree != self._tree:
+            return (
+                f"{name} is called with arguments of another structure at {user_line()}: {given.tree}, but it was compiled "
+                f"for {self._tree}"
+            )
+        differences = [
+            f"argument `{given.name(i)}` is {dtypes.describe(a[1], a[0], a[2])}, but it was compiled for "
+            f"{dtypes.describe(b[1], b[0], b[2])}"
+            for i, (a, b) in enumerate(zip(given.signature(), self._signature, strict=True))
+            if a != b
+        ]
+        return f"{name} is called at {user_line()} with other arguments: {'; '.join(differences)}"
+
+    def __repr__(self) -> str:
+        avals = ", ".join(dtypes.describe(dtype, shape, weak) for shape, dtype, weak in self._signature)
+        return f"<Compiled {describe_function(self._jitted.function)}({avals}) on {self.device}>"
