@@ -1,0 +1,108 @@
+"""Runs rendered CUDA C on the CPU: compiles it with g++, and runs the threads of each block as fibres (see cuda_on_cpu.h).
+
+Many kernels are compiled together, since most of g++'s time is its start. A run notices divergent barriers and accesses out of
+bounds, and what was not written keeps a pattern that tests don't expect.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tinyfn.lower.render_cuda import Code
+
+HERE = Path(__file__).parent
+COMPILE = [
+    "g++", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-mf16c", "-mfma", "-fPIC", "-shared", "-w",
+]  # fmt: skip
+# Orders in which a kernel's threads are run. Its results must be the same in all of them.
+ORDERS = (0, 1, 3)
+
+
+def _library(source: str, options: Sequence[str], name: str, mode: int) -> ctypes.CDLL:
+    """A library compiled from source; what was compiled before is used again."""
+    key = hashlib.sha256("\0".join([source, *options]).encode()).hexdigest()[:24]
+    folder = Path(tempfile.gettempdir()) / f"tinyfn-cuda-on-cpu-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{name}-{key}.so"
+    if not path.exists():
+        made = folder / f"{name}-{key}.{os.getpid()}.so"
+        command = [*COMPILE, *options, "-x", "c++", "-", "-o", str(made)]
+        done = subprocess.run(command, input=source, text=True, capture_output=True)
+        if done.returncode:
+            raise AssertionError(f"g++ does not compile it:\n{done.stderr[:4000]}")
+        made.replace(path)  # another process may have made it meanwhile
+    return ctypes.CDLL(str(path), mode=mode)
+
+
+@cache
+def _runtime() -> ctypes.CDLL:
+    header = (HERE / "cuda_on_cpu.h").read_text()
+    source = (HERE / "cuda_on_cpu.cpp").read_text().replace('#include "cuda_on_cpu.h"', "")
+    library = _library(header.replace("#pragma once", "") + source, ["-O2"], "runtime", ctypes.RTLD_GLOBAL)
+    library.emulator_launch.restype = ctypes.c_char_p
+    library.emulator_launch.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_uint,
+        ctypes.c_uint,
+        ctypes.c_size_t,
+    ]
+    library.emulator_launch.argtypes += [ctypes.c_int, ctypes.c_int]
+    library.emulator_allocate.restype = ctypes.c_void_p
+    library.emulator_allocate.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+    library.emulator_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
+class Emulated:
+    """Kernels that were compiled together; their number says which one is run."""
+
+    def __init__(self, codes: Sequence[Code]):
+        _runtime()
+        parts = [(HERE / "cuda_on_cpu.h").read_text().replace("#pragma once", "")]
+        self._numbers: dict[str, int] = {}
+        for code in codes:
+            if code.source in self._numbers:
+                continue
+            number = self._numbers[code.source] = len(self._numbers)
+            parts.append(
+                f"namespace kernel_{number} {{\n#define kernel kernel_{number}_entry\n{code.source}\n#undef kernel\n"
+                f'extern "C" void enter_{number}(const void *given) {{ kernel_{number}_entry(*(const Arguments *)given); }}\n}}\n'
+            )
+        self._library = _library("".join(parts), ["-O0"], "kernels", ctypes.RTLD_LOCAL)
+
+    def run(self, code: Code, arrays: Sequence[np.ndarray], order: int = 0) -> list[np.ndarray]:
+        """The arguments as they are after a launch; raises AssertionError if it does something that a GPU would not forgive."""
+        runtime = _runtime()
+        values = [*arrays, np.zeros(code.scratch, np.uint8)] if code.scratch else list(arrays)
+        addresses = [runtime.emulator_allocate(v.nbytes, v.itemsize) for v in values]
+        table = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+        for address, value in zip(addresses, values, strict=True):
+            ctypes.memmove(address, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+        entry = ctypes.cast(self._library[f"enter_{self._numbers[code.source]}"], ctypes.c_void_p)
+        waits = "__sync" in code.source or "__shfl" in code.source or "matrix_multiply" in code.source
+        message = runtime.emulator_launch(entry, table, code.grid, code.block, code.shared, waits, order)
+        results, beside = [], 0
+        for address, value in zip(addresses, values, strict=True):
+            result = np.empty(value.shape, value.dtype)
+            ctypes.memmove(result.ctypes.data, address, value.nbytes)
+            results.append(result)
+            beside += runtime.emulator_free(address, value.nbytes)
+        assert not message, message.decode()
+        assert not beside, "something was written beside an array"
+        return results[: len(arrays)]
+
+
+def unwritten(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """An array as it is before anything was written."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    return np.full(size, 0xCB, np.uint8).view(dtype).reshape(tuple(shape))

@@ -1,0 +1,64 @@
+"""Rendered CUDA C compiles for a GPU: every scalar operation of every dtype, and every form of nest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.cuda.running import kernels
+from tests.lower.test_nests import FUNCTIONS, lowered
+from tinyfn.devices.nvrtc import CudaError, compile_cuda
+from tinyfn.lower.cuda_expressions import SUPPORTED
+from tinyfn.lower.index import as_node, load
+from tinyfn.lower.nest import Kernel, Nest, Pass, Store
+from tinyfn.lower.render_cuda import render
+from tinyfn.trace import dtype as dtypes
+from tinyfn.trace import scalar, sint
+from tinyfn.trace.dtype import DType
+from tinyfn.trace.uop import UOp, input_node
+
+SIZE = 64
+COMPUTED = (dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS)
+
+
+def every_operation(dtype: DType) -> Kernel:
+    """A kernel of all operations on this dtype, each stored in an array of its own."""
+    o = sint.Variable("o0", 0, SIZE - 1)
+    x, y, z = [load(input_node(dtype, (SIZE,)), (o,)) for _ in range(3)]
+    choice = load(input_node(dtypes.bool_, (SIZE,)), (o,))
+    values: list[UOp] = []
+    for op in SUPPORTED:
+        if op is scalar.WHERE:
+            values.append(scalar.build(op, choice, x, y))
+        elif op.takes_dtype:
+            for target in COMPUTED:
+                if op is scalar.CAST or (op.result(op, (x,), target) is not None):
+                    values.append(scalar.build(op, x, arg=target))
+        elif dtype in op.accepts:
+            values.append(scalar.build(op, *(x, y, z)[: op.arity]))
+    stores = [Store(input_node(value.dtype, (SIZE,)), as_node(o), value) for value in values]
+    return Kernel((Nest((o,), (Pass((), (), tuple(stores)),), frozenset()),))
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+def test_every_operation_compiles(dtype: DType) -> None:
+    assert compile_cuda(render(every_operation(dtype)).source, "sm_90")[:4] == b"\x7fELF"
+
+
+def test_operations_that_are_not_written_have_formulas() -> None:
+    assert set(scalar.SCALAR_OPS.values()) - set(SUPPORTED) == {scalar.EXP2, scalar.LOG2, scalar.SIN}
+
+
+@pytest.mark.parametrize("shape", [(33, 65), (3, 200), (2, 1500)], ids=str)
+def test_nests_compile(shape: tuple[int, int]) -> None:
+    sources = {}
+    for function in FUNCTIONS.values():
+        graph, _ = lowered(function, np.ones(shape, np.float32))
+        sources |= dict.fromkeys(render(kernel).source for kernel in kernels(graph))
+    for source in sources:
+        assert compile_cuda(source, "sm_90")[:4] == b"\x7fELF"
+
+
+def test_an_error_has_the_words_of_the_compiler() -> None:
+    with pytest.raises(CudaError, match=r"compiling for sm_90(.|\n)*expected"):
+        compile_cuda("this is no C", "sm_90")
