@@ -86,7 +86,8 @@ class UOp:
     def __repr__(self) -> str:
         if self.dtype is not None and self.op is not INPUT and getattr(self.op, "is_scalar", False):
             return self.op.format(self)
-        described = "several" if self.dtype is None else dtypes.describe(self.dtype, self.shape)
+        several = self.dtype is None or isinstance(self.dtype, tuple)
+        described = "several" if several else dtypes.describe(self.dtype, self.shape)
         return f"<{self.op.name} {described}>"
 
     def __reduce__(self) -> Any:
