@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m benchmarks --help`."""
+"""Benchmarks of tinyfn beside its peers: `python -m benchmarks --help`."""
