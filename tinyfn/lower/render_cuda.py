@@ -22,6 +22,7 @@ from .cuda_prelude import prelude
 from .cuda_schedule import THREADS, WARP, Mapping, inner_size, points_of, schedule
 from .index import LOAD
 from .nest import Kernel, Nest, Pass, Reduce, elements_of, result, size_of
+from .program import ProgramSpec, specify
 from .renderer import Renderer
 from .structure import structure
 from .tensor_cores import cuda_tensor_cores
@@ -75,6 +76,13 @@ class CudaRenderer(Renderer):
     def render(self, kernel: Kernel) -> Code:
         """The code of a kernel."""
         return _Kernel(self, kernel).code()
+
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The code of a kernel, and what there is to know of it."""
+        code = self.render(kernel)
+        return specify(
+            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1)
+        )
 
 
 class _NestWriter:

@@ -121,8 +121,8 @@ def _disjoint(array: UOp, parts: Sequence[tuple[str, Nest]]) -> None:
 
 def _interleaved(array: UOp, a: Nest, b: Nest) -> bool:
     """Whether two nests that write the same stretch of an array are known to write different elements (or too many to see)."""
-    found = [_written(nest, array) for nest in (a, b)]
-    return found[0] is None or found[1] is None or not np.intersect1d(*found).size
+    first, second = _written(a, array), _written(b, array)
+    return first is None or second is None or not np.intersect1d(first, second).size
 
 
 # Nests
