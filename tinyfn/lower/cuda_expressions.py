@@ -65,7 +65,7 @@ class Writer:
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """A statement with a block."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         self.depth += 1
         yield
         self.depth -= 1
@@ -73,6 +73,7 @@ class Writer:
 
     def name(self, stem: str, numbered: bool = True) -> str:
         """A name that is not in use."""
+        stem = stem.replace(".", "_")
         count = self._names[stem] = self._names.get(stem, -1) + 1
         return f"{stem}{count}" if numbered else f"{stem}_{count}" if count else stem
 
@@ -96,6 +97,17 @@ class Expressions:
                 if node.op is not CONST and scope.find(node) is None:
                     self._make(node, scope)
         return self._operand(expression, scope)
+
+    def ranges(self, ranges: Sequence[UOp], flat: str, scope: Scope) -> None:
+        """Define the values of ranges at a point, which counts them in row-major order."""
+        for i, r in reversed(list(enumerate(ranges))):
+            size = sint.bounds(r)[1] + 1
+            name = scope.values[r] = self.writer.name(str(r.arg[0]), numbered=False)
+            self.writer.line(f"const int {name} = {f'{flat} % {size}' if i else flat};")
+            if i:
+                rest = self.writer.name("rest")
+                self.writer.line(f"const auto {rest} = {flat} / {size};")
+                flat = rest
 
     def element(self, array: UOp, position: UOp, scope: Scope) -> str:
         """The C expression of an element of an array in memory."""

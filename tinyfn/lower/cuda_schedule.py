@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from ..trace import sint
 from ..trace.uop import UOp
+from .cuda_function import SHARED_MAX, THREADS, WARP
 from .index import LOAD
 from .nest import Nest, Pass, elements_of, size_of, step_along
 
-THREADS = 256  # of a block, in every kernel: parts of one kernel share their blocks' size
-WARP = 32
 # Rows up to this size belong to one thread, and up to the next to one warp.
 THREAD_ROW, WARP_ROW = 4, 1024
 # A row that is kept in registers has at most this many elements for each thread.
@@ -46,7 +45,7 @@ def points_of(nest: Nest) -> int:
     return prod(size_of(o) for o in nest.outer)
 
 
-def schedule(nest: Nest, shared_max: int) -> Mapping:
+def schedule(nest: Nest) -> Mapping:
     """A thread to a point where neighbouring points read neighbouring elements or rows are short; else a warp or a block."""
     group = _group(nest)
     if not nest.local:
@@ -63,7 +62,7 @@ def schedule(nest: Nest, shared_max: int) -> Mapping:
             end += sizes[array] * array.dtype.itemsize
         row_bytes = -(-end // 16) * 16
         mapping = Mapping(group, registers, tuple(offsets.items()), row_bytes)
-        if mapping.rows * row_bytes <= shared_max:
+        if mapping.rows * row_bytes <= SHARED_MAX:
             return mapping
         if group == THREADS:
             return mapping._replace(in_workspace=True)

@@ -17,9 +17,11 @@ import numpy as np
 
 from ..trace import sint
 from ..trace.uop import CONST, UOp
+from .cuda_contraction import contraction
 from .cuda_expressions import SUPPORTED, TYPES, Expressions, Scope, Writer, literal
+from .cuda_function import SHARED_MAX, THREADS, WARP, Function, device_function, pointers
 from .cuda_prelude import prelude
-from .cuda_schedule import THREADS, WARP, Mapping, inner_size, points_of, schedule
+from .cuda_schedule import Mapping, inner_size, points_of, schedule
 from .index import LOAD
 from .nest import Kernel, Nest, Pass, Reduce, elements_of, result, size_of
 from .program import ProgramSpec, specify
@@ -47,21 +49,6 @@ class Code(NamedTuple):
     scratch: int = 0
 
 
-class Function(NamedTuple):
-    """A device function for one nest, `void NAME(int block, int blocks, void *const *arguments, char *shared, char *scratch)`.
-
-    The nest's work is done when it has run for each block in range(blocks)."""
-
-    text: str
-    blocks: int
-    shared: int
-    workspace: int
-    helpers: tuple[str, ...]
-
-
-PARAMETERS = "const int block, const int blocks, void *const *arguments, char *shared, char *workspace"
-
-
 class CudaRenderer(Renderer):
     """Writes kernels in CUDA C, for GPUs of compute capability 8.0 or newer."""
 
@@ -69,13 +56,16 @@ class CudaRenderer(Renderer):
     language = "CUDA C"
     global_max = (2**31 - 1, 65535, 65535)
     local_max = (1024, 1024, 64)
-    shared_max = 49152
+    shared_max = SHARED_MAX
     tensor_cores = cuda_tensor_cores(80)
     code_for_op = SUPPORTED
 
-    def render(self, kernel: Kernel) -> Code:
-        """The code of a kernel."""
-        return _Kernel(self, kernel).code()
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The kernel's code, and what there is to know of it."""
+        code = render(kernel)
+        return specify(
+            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1)
+        )
 
     def program(self, kernel: Kernel) -> ProgramSpec:
         """The code of a kernel, and what there is to know of it."""
@@ -114,24 +104,18 @@ class _NestWriter:
         head = f"for ({kind} point = {start}; point < {total}; point += ({kind})blocks * {plan.rows})"
         with self.writer.block(head):
             scope = Scope()
-            self._ranges(self.nest.outer, "point", scope)
+            self.expressions.ranges(self.nest.outer, "point", scope)
             for array in sorted(plan.registers, key=self.names.__getitem__):
                 size = self._register_count(array)
                 self.writer.line(f"{TYPES[array.dtype]} {self.names[array]}[{size}];")
             self._passes(self.nest.passes, scope)
             if plan.offsets or self._is_read_again():
                 self._barrier()
-        text = f"static __device__ __forceinline__ void {name}({PARAMETERS}) {{\n"
-        text += "\n".join(self.writer.lines) + "\n}\n"
         shared = 0 if plan.in_workspace else plan.rows * plan.row_bytes
-        return Function(text, blocks, shared, workspace, tuple(self.writer.used))
+        return device_function(name, self.writer, blocks, shared, workspace)
 
     def _arrays(self) -> None:
-        stored = set(self.nest.stored)
-        for i, array in enumerate(self.arrays):
-            const = "" if array in stored else "const "
-            kind = TYPES[array.dtype]
-            self.writer.line(f"{const}{kind} *a{i} = ({const}{kind} *)arguments[{i}];")
+        pointers(self.writer, self.arrays, self.nest.stored)
         for i, array in enumerate(sorted(self.nest.local, key=lambda a: _order(self.nest, a))):
             self.names[array] = f"row{i}"
         if self.plan.row_bytes:
@@ -153,18 +137,6 @@ class _NestWriter:
 
     def _is_read_again(self) -> bool:
         return self.plan.group > 1 and bool(set(self.nest.stored) & set(self.nest.loaded))
-
-    def _ranges(self, ranges: Sequence[UOp], flat: str, scope: Scope) -> None:
-        """The values of ranges at a point, which counts them in row-major order."""
-        for i, r in reversed(list(enumerate(ranges))):
-            size = size_of(r)
-            name = self.writer.name(str(r.arg[0]), numbered=False)
-            self.writer.line(f"const int {name} = {f'{flat} % {size}' if i else flat};")
-            scope.values[r] = name
-            if i:
-                smaller = self.writer.name("rest")
-                self.writer.line(f"const auto {smaller} = {flat} / {size};")
-                flat = smaller
 
     def _passes(self, passes: Sequence[Pass], scope: Scope) -> None:
         for each in passes:
@@ -214,8 +186,7 @@ class _NestWriter:
             self._keep(reduction, total, scope)
 
     def _loop(self, r: UOp, scope: Scope) -> Any:
-        name = self.writer.name(str(r.arg[0]), numbered=False)
-        scope.values[r] = name
+        name = scope.values[r] = self.writer.name(str(r.arg[0]), numbered=False)
         return self.writer.block(f"for (int {name} = 0; {name} < {size_of(r)}; {name}++)")
 
     def _stores_of_one(self, each: Pass, scope: Scope) -> None:
@@ -256,7 +227,7 @@ class _NestWriter:
             if size % self.plan.group == 0 or size > self.plan.group:
                 self.writer.line("#pragma unroll 4")
             with self.writer.block(f"for (int {e} = lane; {e} < {size}; {e} += {self.plan.group})"):
-                self._ranges(each.inner, e, here)
+                self.expressions.ranges(each.inner, e, here)
                 self._body(each, totals, here)
         for reduction, total in zip(each.reductions, totals, strict=True):
             if self.plan.group > 1:
@@ -276,7 +247,7 @@ class _NestWriter:
             self.writer.line(f"const int {e} = {k} * {group} + lane;")
             if size % group:
                 stack.enter_context(self.writer.block(f"if ({e} < {size})"))
-            self._ranges(each.inner, e, here)
+            self.expressions.ranges(each.inner, e, here)
             self._body(each, totals, here)
 
     def _body(self, each: Pass, totals: Sequence[str], scope: Scope) -> None:
@@ -376,22 +347,19 @@ def _is_fixed(position: UOp, inner: set[UOp], changing: set[UOp]) -> bool:
     return True
 
 
+def _loops(nest: Nest, arrays: Sequence[UOp], name: str) -> Function:
+    return _NestWriter(nest, arrays, schedule(nest)).function(name)
+
+
 # What makes a device function of a nest, in the order in which they are asked; None means that it is a nest for the next.
-Generator = Callable[[Nest, Sequence[UOp], str, int], Function | None]
-
-
-def _loops(nest: Nest, arrays: Sequence[UOp], name: str, shared_max: int) -> Function:
-    return _NestWriter(nest, arrays, schedule(nest, shared_max)).function(name)
-
-
-GENERATORS: list[Generator] = [_loops]
+GENERATORS: tuple[Callable[[Nest, Sequence[UOp], str], Function | None], ...] = (contraction, _loops)
 
 
 class _Kernel:
     """Puts a kernel together from the functions of its nests."""
 
-    def __init__(self, renderer: CudaRenderer, kernel: Kernel):
-        self.renderer, self.kernel = renderer, kernel
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
         self.functions: dict[Any, tuple[int, Function]] = {}
         self.tables: list[
             tuple[int, Function, int]
@@ -403,7 +371,7 @@ class _Kernel:
         if key not in self.functions:
             number = len(self.functions)
             for generator in GENERATORS:
-                made = generator(nest, arrays, f"part{number}", self.renderer.shared_max)
+                made = generator(nest, arrays, f"part{number}")
                 if made is not None:
                     self.functions[key] = number, made
                     break
@@ -484,4 +452,4 @@ def _dispatch(parts: Sequence[tuple[int, Function, int]]) -> list[str]:
 
 def render(kernel: Kernel) -> Code:
     """The CUDA C of a kernel, and how it is launched."""
-    return CudaRenderer().render(kernel)
+    return _Kernel(kernel).code()
