@@ -16,7 +16,8 @@ from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
 from .index import LOAD
 from .nest import Kernel, Nest, Pass, elements_of, size_of
-from .render_llvm import chunks, render
+from .render_llvm import render
+from .schedule import apply, choose, chunks
 from .structure import structure
 from .target import Target
 
@@ -39,8 +40,9 @@ class Code(NamedTuple):
 
 
 def _loops(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
-    text, plan = render(nest, arrays, "kernel", target.vector_bytes)
-    return Function(text, chunks(nest, plan), work(nest))
+    opts = tuple(choose(nest, arrays, target))
+    plan = apply(nest, opts)
+    return Function(render(nest, arrays, "kernel", plan), chunks(plan), work(nest), opts)
 
 
 # What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.

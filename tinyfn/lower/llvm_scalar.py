@@ -96,9 +96,9 @@ class ScalarCode(ABC):
         first = self.op(f"insertelement {kinds} poison, {kind} {value}, i64 0")
         return self.op(f"shufflevector {kinds} {first}, {kinds} poison, {self.vector('i32')} zeroinitializer")
 
-    def steps(self, kind: str) -> str:
+    def steps(self, kind: str, width: int | None = None) -> str:
         """The numbers of the lanes."""
-        return "<" + ", ".join(f"{kind} {i}" for i in range(self.lanes)) + ">"
+        return "<" + ", ".join(f"{kind} {i}" for i in range(width or self.lanes)) + ">"
 
     def scalar_op(self, node: UOp, names: Sequence[str], vector: bool) -> str:
         """One scalar op on registers."""

@@ -1,9 +1,8 @@
-"""Rendering nests as LLVM IR with explicit vectors.
+"""Rendering nests as LLVM IR with explicit vectors, as a schedule says.
 
-A kernel is `void kernel(ptr args, i64 begin, i64 end)`: args points to the addresses of the arrays that the nest loads and
-stores, in the order in which the caller has them; begin and end say which points of the outer ranges to do, so that a kernel
-can be run in pieces. One range of each pass, or the last outer range for all of them, runs along the lanes of a vector; a pass
-whose size is no multiple of the vector's ends with one masked step.
+A kernel is `void kernel(ptr arguments, i64 begin, i64 end)`: arguments points to the addresses of the arrays that the nest loads
+and stores, in the order in which the caller has them; begin and end say which points to do, so that a kernel can be run in
+pieces. What is no multiple of a vector ends with masked ones.
 
 Sums of a pass are kept in several vectors at once, and added up in a fixed order at the end: the result does not depend on how
 the points are divided among threads.
@@ -13,378 +12,268 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..trace import dtype as dtypes
-from ..trace import scalar as s
-from ..trace import sint
-from ..trace.dtype import DType
-from ..trace.uop import CONST, UOp
-from .index import LOAD, RESULT
-from .llvm_scalar import ScalarCode, literal, memory_suffix, memory_type, register_type
-from .nest import Nest, Pass, Reduce, Store, elements_of, result, size_of, step_along
+from ..trace.uop import UOp
+from .llvm_scalar import literal, memory_type, register_type
+from .llvm_tiles import Tiles
+from .llvm_values import Frame
+from .nest import Nest, Pass, Reduce, elements_of, result, size_of
+from .schedule import Lanes, Plan, last_points
 
-UNROLL = 4  # vectors per accumulator, so that additions need not wait for each other
-COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
+# Code of more instructions than this has masks throughout, rather than a copy without.
+LARGE = 400
 
 
-class Schedule(NamedTuple):
-    """How a nest is mapped onto vectors: the number of lanes, the outer range that runs along them, if one does, and how many
-    vectors of that are worked on side by side."""
-
-    lanes: int
-    outer_lane: UOp | None
-    copies: int = 1
-
-
-def schedule(nest: Nest, arrays: Sequence[UOp], vector_bytes: int) -> Schedule:
-    """Lanes along the last outer range if that is how the reductions read memory, else along each pass's last range."""
-    widest = max([a.dtype.itemsize for a in arrays] + [4])
-    lanes = max(1, vector_bytes // widest)
-    votes = 0
-    if nest.outer:
-        last = nest.outer[-1]
-        for each in nest.passes:
-            loads = [n for n in elements_of(*[r.value for r in each.reductions]) if n.op is LOAD]
-            for node in loads:
-                along_outer, along_inner = (
-                    step_along(node.src[0], last),
-                    step_along(node.src[0], each.inner[-1]) if each.inner else 0,
-                )
-                votes += (along_outer == 1 and along_inner != 1) - (along_inner == 1)
-        no_inner = all(not each.inner for each in nest.passes)
-        if votes > 0 or no_inner:
-            # Several vectors to a row of a reduction, so that whole cache lines and pages are read.
-            reduces = any(each.reductions for each in nest.passes)
-            return Schedule(lanes, last, COLUMNS if reduces and size_of(last) >= COLUMNS * lanes else 1)
-    return Schedule(lanes, None)
-
-
-Value = tuple[str, bool]  # the name of an SSA value, and whether it is a vector
-
-
-class _Scope:
-    """The values made so far that are visible at a place of the code, and what each range is there."""
-
-    def __init__(self, parent: _Scope | None = None):
-        self.parent = parent
-        self.values: dict[UOp, Value] = {}
-        self.scalars: dict[UOp, str] = {}
-
-    def find(self, node: UOp, scalars: bool) -> Any:
-        """The value of a node; `scalars`: as an index in a scalar register."""
-        scope: _Scope | None = self
-        while scope is not None:
-            table: Any = scope.scalars if scalars else scope.values
-            if node in table:
-                return table[node]
-            scope = scope.parent
-        return None
-
-
-class _Column(NamedTuple):
-    """A vector of neighbouring points of the outer ranges: where it is, and which lanes are within the array."""
-
-    scope: _Scope
-    mask: str | None
-
-
-class Renderer(ScalarCode):
+class Renderer(Tiles):
     """Writes one kernel. See the module's docstring."""
 
-    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Schedule):
-        super().__init__(plan.lanes)
+    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan):
+        super().__init__()
         self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
-        self.lines: list[str] = []
-        self.count = 0
-        self.block = "entry"
-        self.arrays: dict[UOp, str] = {}
-        self.lane: UOp | None = None
-        self.mask: str | None = None
-        self.base = ""
-
-    # Writing
-
-    def op(self, text: str) -> str:
-        """Write an instruction and give its result a name."""
-        self.count += 1
-        name = f"%v{self.count}"
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def do(self, text: str) -> None:
-        """Write an instruction without a result."""
-        self.lines.append(f"  {text}")
-
-    def start(self, label: str) -> None:
-        """Begin a basic block."""
-        self.lines.append(f"{label}:")
-        self.block = label
-
-    def loop(
-        self,
-        begin: str,
-        end: str,
-        step: int,
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[str, list[str]], list[str]],
-    ) -> list[str]:
-        """A loop that runs at least once; `carried` are types and first values of what it hands on, which it returns."""
-        self.count += 1
-        header, done = f"loop{self.count}", f"done{self.count}"
-        before = self.block
-        self.do(f"br label %{header}")
-        self.start(header)
-        place = len(self.lines)
-        self.lines.append("")
-        self.count += 1
-        index = f"%i{self.count}"
-        names = [f"%c{self.count}_{i}" for i in range(len(carried))]
-        results = body(index, list(names))
-        following = self.op(f"add nuw nsw i64 {index}, {step}")
-        more = self.op(f"icmp slt i64 {following}, {end}")
-        latch = self.block
-        self.do(f"br i1 {more}, label %{header}, label %{done}")
-        phis = [f"  {index} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"]
-        for name, (kind, first), last in zip(names, carried, results, strict=True):
-            phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {last}, %{latch} ]")
-        self.lines[place] = "\n".join(phis)
-        self.start(done)
-        return results
-
-    # The kernel
+        self.lanes_of = {id(each): lanes for each, lanes in zip(nest.every(), plan.passes, strict=True)}
+        self.written = frozenset(s.node for each in nest.every() for s in each.stores)
+        self.local = nest.local
+        columns = plan.points.columns if plan.points is not None else 1
+        expressions = [r.value for each in nest.every() for r in each.reductions]
+        expressions += [s.value for each in nest.every() for s in each.stores]
+        self.large = len(elements_of(*expressions)) * columns > LARGE
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
         for i, array in enumerate(self.memory):
-            slot = self.op(f"getelementptr inbounds ptr, ptr %args, i64 {i}")
+            slot = self.op(f"getelementptr inbounds ptr, ptr %arguments, i64 {i}")
             self.arrays[array] = self.op(f"load ptr, ptr {slot}, align 8")
-        for array in sorted(self.nest.local, key=lambda a: self.count):
-            size = _inner_size(self.nest, array)
+        points = self.plan.points
+        if points is not None:
+            self.own_rows = points.lanes * points.columns
+        for array, size in self._local_sizes().items():
+            size *= max(1, self.own_rows)
             self.arrays[array] = self.op(f"alloca [{size} x {memory_type(array.dtype)}], align 64")
-        lane = self.plan.outer_lane
-        if lane is None:
-            self.loop("%begin", "%end", 1, (), self._row)
+        if points is None:
+            self._rows()
+        elif self.plan.tile is None:
+            outer = self.plan.outer[:-1]
+            self.points(outer, last_points(self.plan), partial(self._blocks, points))
         else:
-            self._lanes_along(lane)
+            self.tiles(self.nest, self.plan)
         self.do("ret void")
-        body = "\n".join(self.lines)
         declarations = "\n".join(self.declared)
-        return f"define void @{self.name}(ptr noalias %args, i64 %begin, i64 %end) {{\nentry:\n{body}\n}}\n\n{declarations}\n"
+        signature = f"void @{self.name}(ptr noalias %arguments, i64 %begin, i64 %end)"
+        return f"define {signature} {{\nentry:\n{self.text()}\n}}\n\n{declarations}\n"
 
-    def _outer_scope(self, point: str, ranges: Sequence[UOp]) -> _Scope:
-        """The outer ranges at a point, which counts them in row-major order."""
-        scope = _Scope()
-        for i, o in reversed(list(enumerate(ranges))):
-            size = size_of(o)
-            if i:
-                scope.scalars[o] = self.op(f"urem i64 {point}, {size}")
-                point = self.op(f"udiv i64 {point}, {size}")
-            else:
-                scope.scalars[o] = point
-        return scope
+    def _local_sizes(self) -> dict[UOp, int]:
+        sizes: dict[UOp, int] = {}
+        for each in self.nest.every():
+            for store in each.stores:
+                if store.node in self.local:
+                    sizes[store.node] = int(np.prod([size_of(r) for r in each.inner], dtype=np.int64))
+        return sizes
 
-    def _row(self, point: str, _: list[str]) -> list[str]:
-        scope = self._outer_scope(point, self.nest.outer)
-        for each in self.nest.passes:
-            self._pass(each, scope)
-        return []
+    # Points
 
-    def _lanes_along(self, lane: UOp) -> None:
-        """Points are blocks of neighbouring vectors along one outer range, for each point of the others."""
-        width, copies, size = self.lanes, self.plan.copies, size_of(lane)
-        blocks = -(-size // (width * copies))
-        self.lane = lane
-        alone = len(self.nest.outer) == 1
-
-        def body(masked: bool) -> Callable[[str, list[str]], list[str]]:
-            def chunk(point: str, _: list[str]) -> list[str]:
-                rest = "0" if alone else self.op(f"udiv i64 {point}, {blocks}")
-                block = point if alone else self.op(f"urem i64 {point}, {blocks}")
-                outer = self._outer_scope(rest, self.nest.outer[:-1])
-                first = self.op(f"mul nuw nsw i64 {block}, {width * copies}")
-                columns = [self._column(outer, lane, first, copy * width, masked) for copy in range(copies)]
-                for each in self.nest.passes:
-                    self._pass_across(each, columns)
-                return []
-
-            return chunk
-
-        full = size % (width * copies) == 0
-        if not alone or full:
-            self.loop("%begin", "%end", 1, (), body(not full))
+    def _rows(self) -> None:
+        """Points one by one."""
+        if not self.plan.outer:
+            for each in self.nest.passes:
+                self._pass(each)
             return
-        # Full blocks first; the last one, which is not full, needs masks.
-        whole = size // (width * copies)
-        stop = self.call("i64", "llvm.smin.i64", ("i64", "%end"), ("i64", str(whole)))
-        self._if(
-            self.op(f"icmp slt i64 %begin, {stop}"), lambda: self.loop("%begin", stop, 1, (), body(False))
-        )
-        self._if(self.op(f"icmp sgt i64 %end, {whole}"), lambda: body(True)(str(whole), []))
 
-    def _column(self, outer: _Scope, lane: UOp, first: str, offset: int, masked: bool) -> _Column:
-        """One vector of neighbouring points."""
-        scope = _Scope(outer)
-        base = scope.scalars[lane] = self.op(f"add nuw nsw i64 {first}, {offset}") if offset else first
-        if not masked:
-            return _Column(scope, None)
-        limit = self.splat(self.op(f"sub nsw i64 {size_of(lane)}, {base}"), "i64")
-        return _Column(scope, self.op(f"icmp slt {self.vector('i64')} {self.steps('i64')}, {limit}"))
+        def rows(low: int | str, high: int | str) -> None:
+            self.loop(low, high, 1, (), row)
 
-    def _if(self, condition: str, then: Callable[[], Any]) -> None:
-        """Code that runs only if a condition holds."""
-        self.count += 1
-        label, done = f"then{self.count}", f"endif{self.count}"
-        self.do(f"br i1 {condition}, label %{label}, label %{done}")
-        self.start(label)
-        then()
-        self.do(f"br label %{done}")
-        self.start(done)
+        def row(index: str, _: list[str]) -> list[str]:
+            self.bind(self.plan.outer[-1], index)
+            for each in self.nest.passes:
+                self._pass(each)
+            return []
 
-    def _pass_across(self, each: Pass, columns: Sequence[_Column]) -> None:
-        """A pass whose lanes are points of the outer ranges: its own ranges are plain loops, which all columns share."""
-        kinds = [self.vector(register_type(r.value.dtype)) for _ in columns for r in each.reductions]
-        first = [self._identity(r, True) for _ in columns for r in each.reductions]
+        self.points(self.plan.outer[:-1], last_points(self.plan), rows)
 
-        def nested(ranges: Sequence[UOp], scopes: Sequence[_Scope], carried: list[str]) -> list[str]:
+    def _blocks(self, points: Lanes, low: int | str, high: int | str) -> None:
+        """Blocks of neighbouring vectors of points along the last outer range, from one to another."""
+        lane, width, columns = points
+        block, size = width * columns, size_of(lane)
+        full, rest = divmod(size, block)
+
+        def run(
+            count: int, masks: Callable[[str], Sequence[str | None]], index: str, _: list[str]
+        ) -> list[str]:
+            first = (
+                str(int(index) * block) if index.isdigit() else self.op(f"mul nuw nsw i64 {index}, {block}")
+            )
+            self._enter(points, first, count, masks(first))
+            for each in self.nest.passes:
+                self._pass(each)
+            return []
+
+        def unmasked(first: str) -> Sequence[str | None]:
+            return [None] * columns
+
+        def masked(first: str) -> Sequence[str | None]:
+            left = self.op(f"sub nsw i64 {size}, {first}")
+            masks = []
+            for column in range(columns):
+                limit = self.op(f"sub nsw i64 {left}, {column * width}") if column else left
+                bools = f"icmp slt <{width} x i64> {self.steps('i64', width)}, {self._spread(limit, width)}"
+                masks.append(self.op(bools))
+            return masks
+
+        if not rest:
+            self.loop(low, high, 1, (), partial(run, columns, unmasked))
+        elif self.large and full:
+            self.loop(low, high, 1, (), partial(run, columns, masked))
+        else:
+            if full:
+                stop = self.call("i64", "llvm.smin.i64", ("i64", str(high)), ("i64", str(full)))
+                some = self.op(f"icmp slt i64 {low}, {stop}")
+                self.when(some, lambda: self.loop(low, stop, 1, (), partial(run, columns, unmasked)))
+            vectors = -(-rest // width)
+            ends: list[str | None] = [None] * vectors
+            ends[-1] = self.first_lanes(rest - (vectors - 1) * width, width)
+
+            def end() -> None:
+                run(vectors, lambda first: ends, str(full), [])
+
+            if full:
+                self.when(self.op(f"icmp sgt i64 {high}, {full}"), end)
+            else:
+                with self.scope():
+                    end()
+        self.leave()
+
+    def _spread(self, value: str, width: int) -> str:
+        lanes, self.lanes = self.lanes, width
+        name = self.splat(value, "i64")
+        self.lanes = lanes
+        return name
+
+    def _enter(self, points: Lanes, first: str, count: int, masks: Sequence[str | None]) -> None:
+        bases = [first]
+        for column in range(1, count):
+            offset = column * points.lanes
+            bases.append(
+                str(int(first) + offset) if first.isdigit() else self.op(f"add nuw nsw i64 {first}, {offset}")
+            )
+        self.enter(Frame(points.along, points.lanes, points.columns), bases, masks)
+        self.count = count
+
+    # Passes
+
+    def _pass(self, each: Pass) -> None:
+        lanes = self.lanes_of[id(each)]
+        if lanes is None:
+            self._plain(each)
+        else:
+            self._vectors(each, lanes)
+
+    def _plain(self, each: Pass) -> None:
+        """A pass whose ranges are plain loops. If points are along the lanes, each column has accumulators of its own."""
+        wide = self.frame is not None
+        columns = range(self.count if wide else 1)
+        kinds = [self._kind(r, wide) for _ in columns for r in each.reductions]
+        first = [self._identity(r, wide) for _ in columns for r in each.reductions]
+
+        def nested(ranges: Sequence[UOp], carried: list[str]) -> list[str]:
             if ranges:
 
                 def body(index: str, values: list[str]) -> list[str]:
-                    inside = [_Scope(scope) for scope in scopes]
-                    for scope in inside:
-                        scope.scalars[ranges[0]] = index
-                    return nested(ranges[1:], inside, values)
+                    self.bind(ranges[0], index)
+                    return nested(ranges[1:], values)
 
-                return self.loop(
-                    "0", str(size_of(ranges[0])), 1, list(zip(kinds, carried, strict=True)), body
-                )
-            totals = iter(carried)
-            results = []
-            for column, scope in zip(columns, scopes, strict=True):
-                self.mask = column.mask
-                here = _Scope(scope)
+                pairs = list(zip(kinds, carried, strict=True))
+                return self.loop(0, size_of(ranges[0]), 1, pairs, body)
+            for inside in each.passes:
+                self._pass(inside)
+            totals, results = iter(carried), []
+            for column in columns:
                 for store in each.stores:
-                    self._store(store, here)
-                results += [
-                    self._combine(r, next(totals), self._as_vector(r.value, here), True)
-                    for r in each.reductions
-                ]
+                    self.store(store, column)
+                for r in each.reductions:
+                    element = self.vector_of(r.value, column) if wide else self.value(r.value)[0]
+                    results.append(self.binary(r.op, r.value.dtype, next(totals), element, wide))
             return results
 
-        totals = iter(nested(each.inner, [column.scope for column in columns], first))
+        totals = iter(nested(each.inner, first))
         for column in columns:
-            for reduction in each.reductions:
-                self._keep(reduction, next(totals), True, column.scope)
+            for r in each.reductions:
+                self._keep(r, next(totals), wide, column)
 
-    def _pass(self, each: Pass, scope: _Scope) -> None:
-        """A pass whose lanes run along its last range."""
-        if not each.inner:
-            self.lane, self.mask = None, None
-            for store in each.stores:
-                self._store(store, scope)
-            for reduction in each.reductions:
-                name, _ = self.value(reduction.value, scope)
-                self._keep(reduction, name, False, scope)
-            return
-        *loops, lane = each.inner
-        width, size = self.lanes, size_of(lane)
-        self.lane = lane
-        self._hoist(each, scope)
-        kinds = [self.vector(register_type(r.value.dtype)) for r in each.reductions]
-        copies = UNROLL if each.reductions and size >= UNROLL * width else 1
+    def _vectors(self, each: Pass, lanes: Lanes) -> None:
+        """A pass with a range of its own along the lanes."""
+        lane, width, copies = lanes
+        size, loops = size_of(lane), [r for r in each.inner if r is not lane]
+        self.lanes = width
+        kinds = [self._kind(r, True) for r in each.reductions for _ in range(copies)]
         first = [self._identity(r, True) for r in each.reductions for _ in range(copies)]
-        all_kinds = [kind for kind in kinds for _ in range(copies)]
 
-        def steps(outside: _Scope, count: int, base: str, carried: list[str]) -> list[str]:
+        def steps(count: int, mask: str | None, base: str, carried: list[str]) -> list[str]:
             """`count` vectors from `base` on, each into accumulators of its own."""
             results = list(carried)
-            for copy in range(count):
-                here = _Scope(outside)
-                self.base = base if copy == 0 else self.op(f"add nuw nsw i64 {base}, {copy * width}")
-                here.scalars[lane] = self.base
+            bases = [base]
+            for column in range(1, count):
+                bases.append(self.op(f"add nuw nsw i64 {base}, {column * width}"))
+            self.enter(Frame(lane, width, 1), bases, [mask] * count)
+            for column in range(count):
                 for store in each.stores:
-                    self._store(store, here)
-                for i, reduction in enumerate(each.reductions):
-                    at = i * copies + copy
-                    results[at] = self._combine(
-                        reduction, results[at], self._as_vector(reduction.value, here), True
-                    )
+                    self.store(store, column)
+                for i, r in enumerate(each.reductions):
+                    at = i * copies + column
+                    element = self.vector_of(r.value, column)
+                    combined = self.binary(r.op, r.value.dtype, results[at], element, True)
+                    if mask is not None:
+                        kind = self._kind(r, True)
+                        combined = self.op(
+                            f"select {self.vector('i1')} {mask}, {kind} {combined}, {kind} {results[at]}"
+                        )
+                    results[at] = combined
+            self.leave()
+            self.lanes = width
             return results
 
-        def nested(ranges: Sequence[UOp], outside: _Scope, carried: list[str]) -> list[str]:
+        def nested(ranges: Sequence[UOp], carried: list[str]) -> list[str]:
             if ranges:
 
                 def body(index: str, values: list[str]) -> list[str]:
-                    here = _Scope(outside)
-                    here.scalars[ranges[0]] = index
-                    return nested(ranges[1:], here, values)
+                    self.bind(ranges[0], index)
+                    return nested(ranges[1:], values)
 
-                return self.loop(
-                    "0", str(size_of(ranges[0])), 1, list(zip(all_kinds, carried, strict=True)), body
-                )
+                pairs = list(zip(kinds, carried, strict=True))
+                return self.loop(0, size_of(ranges[0]), 1, pairs, body)
             done = 0
-            self.mask = None
             for count in dict.fromkeys((copies, 1)):
                 stop = done + (size - done) // (count * width) * count * width
                 if stop > done:
-                    pairs = list(zip(all_kinds, carried, strict=True))
-                    body = partial(steps, outside, count)
-                    carried = self.loop(str(done), str(stop), count * width, pairs, body)
+                    pairs = list(zip(kinds, carried, strict=True))
+                    carried = self.loop(done, stop, count * width, pairs, partial(steps, count, None))
                     done = stop
             if done < size:
-                bits = ", ".join(f"i1 {'true' if done + i < size else 'false'}" for i in range(width))
-                self.mask = f"<{bits}>"
-                carried = steps(outside, 1, str(done), carried)
-                self.mask = None
+                with self.scope():
+                    carried = steps(1, self.first_lanes(size - done, width), str(done), carried)
             return carried
 
-        totals = nested(loops, scope, first)
-        for i, reduction in enumerate(each.reductions):
+        totals = nested(loops, first)
+        for i, r in enumerate(each.reductions):
             parts = totals[i * copies : (i + 1) * copies]
             while len(parts) > 1:
-                parts = [
-                    self._combine(reduction, a, b, True, False)
-                    for a, b in zip(parts[::2], parts[1::2], strict=True)
-                ]
-            self._keep(reduction, self._across(reduction, parts[0]), False, scope)
-        self.lane = None
-
-    def _hoist(self, each: Pass, scope: _Scope) -> None:
-        """Make what does not depend on the pass's ranges before its loops."""
-        inner = set(each.inner)
-        lane, self.lane = self.lane, None
-        moving: dict[UOp, bool] = {}
-        for node in elements_of(*[r.value for r in each.reductions], *[store.value for store in each.stores]):
-            if node.op is LOAD:
-                moving[node] = node.arg in self.nest.local or not inner.isdisjoint(
-                    sint.variables([node.src[0]])
-                )
-            else:
-                moving[node] = node in inner or any(moving[n] for n in node.src)
-            if not moving[node] and node.op is not CONST:
-                self.value(node, scope)
-        self.lane = lane
+                pairs = list(zip(parts[::2], parts[1::2], strict=False))
+                combined = [self.binary(r.op, r.value.dtype, a, b, True) for a, b in pairs]
+                parts = combined + (parts[-1:] if len(parts) % 2 else [])
+            self._keep(r, self._across(r, parts[0]), False, 0)
+        self.lanes = 1
 
     # Reductions
 
+    def _kind(self, reduction: Reduce, vector: bool) -> str:
+        kind = register_type(reduction.value.dtype)
+        return self.vector(kind) if vector else kind
+
     def _identity(self, reduction: Reduce, vector: bool) -> str:
         assert reduction.op.identity is not None
-        value = reduction.op.identity(reduction.value.dtype)
-        constant = literal(np.asarray(value, reduction.value.dtype)[()], reduction.value.dtype)
-        if not vector:
-            return constant
-        kind = register_type(reduction.value.dtype)
-        return "<" + ", ".join([f"{kind} {constant}"] * self.lanes) + ">"
-
-    def _combine(self, reduction: Reduce, total: str, element: str, vector: bool, masked: bool = True) -> str:
         dtype = reduction.value.dtype
-        combined = self.binary(reduction.op, dtype, total, element, vector)
-        if masked and vector and self.mask is not None and self.plan.outer_lane is None:
-            kind = self.vector(register_type(dtype))
-            return self.op(f"select {self.vector('i1')} {self.mask}, {kind} {combined}, {kind} {total}")
-        return combined
+        constant = literal(reduction.op.identity(dtype), dtype)
+        return self.splat(constant, register_type(dtype)) if vector else constant
 
     def _across(self, reduction: Reduce, total: str) -> str:
         """The lanes of an accumulator, combined by halves."""
@@ -401,200 +290,12 @@ class Renderer(ScalarCode):
             total, width = self.binary(reduction.op, reduction.value.dtype, low, high, True, half), half
         return self.op(f"extractelement <1 x {kind}> {total}, i64 0")
 
-    def _keep(self, reduction: Reduce, total: str, vector: bool, scope: _Scope) -> None:
+    def _keep(self, reduction: Reduce, total: str, vector: bool, column: int) -> None:
         """A reduction's result, in the reduction's own dtype, for the passes after it."""
-        cast = self.cast(total, reduction.value.dtype, reduction.node.dtype, vector)
-        scope.values[result(reduction.node)] = cast, vector
-
-    # Expressions
-
-    def _as_vector(self, node: UOp, scope: _Scope) -> str:
-        name, is_vector = self.value(node, scope)
-        return name if is_vector else self.splat(name, register_type(node.dtype))
-
-    def index(self, dimension: UOp | int, scope: _Scope) -> str:
-        """An index in a scalar register (the lane's range is where the vector begins)."""
-        if isinstance(dimension, int):
-            return str(dimension)
-        order = [n for n in elements_of(dimension) if n.op is not CONST and scope.find(n, True) is None]
-        for node in order:
-            names = [str(int(n.value)) if n.op is CONST else scope.find(n, True) for n in node.src]
-            scope.scalars[node] = self.index_op(node, names, "i64")
-        return str(int(dimension.value)) if dimension.op is CONST else scope.find(dimension, True)
-
-    def index_op(self, node: UOp, names: Sequence[str], kind: str) -> str:
-        """One operation on indices, none of which is negative and overflows."""
-        a, b = names
-        if node.op is s.ADD or node.op is s.MUL:
-            return self.op(f"{'add' if node.op is s.ADD else 'mul'} nsw {kind} {a}, {b}")
-        if node.op is s.IDIV or node.op is s.MOD:
-            assert sint.bounds(node.src[0])[0] >= 0 and sint.bounds(node.src[1])[0] > 0
-            return self.op(f"{'udiv' if node.op is s.IDIV else 'urem'} {kind} {a}, {b}")
-        assert node.op is s.MAX or node.op is s.MIN
-        suffix = "i64" if kind == "i64" else f"v{self.lanes}i64"
-        return self.call(
-            kind, f"llvm.{'smax' if node.op is s.MAX else 'smin'}.{suffix}", (kind, a), (kind, b)
-        )
-
-    def value(self, expression: UOp, scope: _Scope) -> Value:
-        """The value of an expression: a vector if it differs between lanes."""
-        for node in elements_of(expression):
-            if node.op is CONST or scope.find(node, False) is not None:
-                continue
-            scope.values[node] = self._make(node, scope)
-        return self._operand(expression, scope)
-
-    def _operand(self, node: UOp, scope: _Scope) -> Value:
-        if node.op is CONST:
-            return literal(node.value, node.dtype), False
-        return scope.find(node, False)
-
-    def _make(self, node: UOp, scope: _Scope) -> Value:
-        if node.op is LOAD:
-            return self._load(node, scope)
-        if node.op is sint.VARIABLE:
-            if node is self.lane:
-                base = self.splat(scope.find(node, True), "i64")
-                return self.op(f"add nuw nsw {self.vector('i64')} {base}, {self.steps('i64')}"), True
-            return scope.find(node, True), False
-        assert node.op is not RESULT, "a result is kept by the pass that makes it"
-        operands = [self._operand(n, scope) for n in node.src]
-        is_vector = any(v for _, v in operands)
-        names = [
-            name if not is_vector or v else self.splat(name, register_type(n.dtype))
-            for n, (name, v) in zip(node.src, operands, strict=True)
-        ]
-        return self.scalar_op(node, names, is_vector), is_vector
-
-    # Memory
-
-    def _address(self, array: UOp, position: str) -> str:
-        return self.op(
-            f"getelementptr inbounds {memory_type(array.dtype)}, ptr {self.arrays[array]}, i64 {position}"
-        )
-
-    def _load(self, node: UOp, scope: _Scope) -> Value:
-        array, position = node.arg, node.src[0]
-        kind, size = memory_type(array.dtype), array.dtype.itemsize
-        along = 0 if self.lane is None else step_along(position, self.lane)
-        if along == 0:
-            address = self._address(array, self.index(position, scope))
-            return self._loaded(
-                self.op(f"load {kind}, ptr {address}, align {size}"), array.dtype, False
-            ), False
-        kinds, width = self.vector(kind), self.lanes
-        if along == 1:
-            address = self._address(array, self.index(position, scope))
-            if self.mask is None:
-                return self._loaded(
-                    self.op(f"load {kinds}, ptr {address}, align {size}"), array.dtype, True
-                ), True
-            zero = self.vector(kind) + " zeroinitializer"
-            name = f"llvm.masked.load.v{width}{memory_suffix(kind)}.p0"
-            self.declared[f"declare {kinds} @{name}(ptr, i32 immarg, {self.vector('i1')}, {kinds})"] = None
-            loaded = self.op(
-                f"call {kinds} @{name}(ptr {address}, i32 {size}, {self.vector('i1')} {self.mask}, {zero})"
-            )
-            return self._loaded(loaded, array.dtype, True), True
-        positions = self._positions(position, scope)
-        pointers = self.op(
-            f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}"
-        )
-        mask = self.mask or self.splat("true", "i1")
-        name = f"llvm.masked.gather.v{width}{memory_suffix(kind)}.v{width}p0"
-        self.declared[
-            f"declare {kinds} @{name}({self.vector('ptr')}, i32 immarg, {self.vector('i1')}, {kinds})"
-        ] = None
-        loaded = self.op(
-            f"call {kinds} @{name}({self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask}, "
-            f"{kinds} zeroinitializer)"
-        )
-        return self._loaded(loaded, array.dtype, True), True
-
-    def _positions(self, position: UOp, scope: _Scope) -> str:
-        """A position in every lane."""
-        made: dict[UOp, str] = {}
-        for node in elements_of(position):
-            if node is self.lane:
-                base = self.splat(scope.find(node, True), "i64")
-                made[node] = self.op(f"add nuw nsw {self.vector('i64')} {base}, {self.steps('i64')}")
-            elif node.op is CONST:
-                made[node] = self.splat(str(int(node.value)), "i64")
-            elif scope.find(node, True) is not None and self.lane not in sint.variables([node]):
-                made[node] = self.splat(scope.find(node, True), "i64")
-            else:
-                made[node] = self.index_op(node, [made[n] for n in node.src], self.vector("i64"))
-        return made[position]
-
-    def _loaded(self, name: str, dtype: DType, vector: bool) -> str:
-        if dtype is not dtypes.bool_:
-            return name
-        kinds = self.vector("i8") if vector else "i8"
-        return self.op(f"icmp ne {kinds} {name}, {'zeroinitializer' if vector else 0}")
-
-    def _store(self, store: Store, scope: _Scope) -> None:
-        array = store.node
-        kind, size = memory_type(array.dtype), array.dtype.itemsize
-        name, is_vector = self.value(store.value, scope)
-        along = 0 if self.lane is None else step_along(store.position, self.lane)
-        if array.dtype is dtypes.bool_:
-            kinds = (self.vector("i1"), self.vector("i8")) if is_vector else ("i1", "i8")
-            name = self.op(f"zext {kinds[0]} {name} to {kinds[1]}")
-        if along == 0 and not is_vector:
-            self.do(
-                f"store {kind} {name}, ptr {self._address(array, self.index(store.position, scope))}, align {size}"
-            )
-            return
-        if not is_vector:
-            name = self.splat(name, kind)
-        vectors, width = self.vector(kind), self.lanes
-        if along == 1:
-            address = self._address(array, self.index(store.position, scope))
-            if self.mask is None:
-                self.do(f"store {vectors} {name}, ptr {address}, align {size}")
-                return
-            function = f"llvm.masked.store.v{width}{memory_suffix(kind)}.p0"
-            self.declared[f"declare void @{function}({vectors}, ptr, i32 immarg, {self.vector('i1')})"] = None
-            self.do(
-                f"call void @{function}({vectors} {name}, ptr {address}, i32 {size}, {self.vector('i1')} {self.mask})"
-            )
-            return
-        positions = self._positions(store.position, scope)
-        pointers = self.op(
-            f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}"
-        )
-        function = f"llvm.masked.scatter.v{width}{memory_suffix(kind)}.v{width}p0"
-        self.declared[
-            f"declare void @{function}({vectors}, {self.vector('ptr')}, i32 immarg, {self.vector('i1')})"
-        ] = None
-        mask = self.mask or self.splat("true", "i1")
-        self.do(
-            f"call void @{function}({vectors} {name}, {self.vector('ptr')} {pointers}, i32 {size}, {self.vector('i1')} {mask})"
-        )
+        name = self.cast(total, reduction.value.dtype, reduction.node.dtype, vector)
+        self.keep(result(reduction.node), name, vector, column)
 
 
-def chunks(nest: Nest, plan: Schedule) -> int:
-    """How many points a kernel's begin and end count."""
-    total = 1
-    for o in nest.outer:
-        total *= -(-size_of(o) // (plan.lanes * plan.copies)) if o is plan.outer_lane else size_of(o)
-    return total
-
-
-def _inner_size(nest: Nest, array: UOp) -> int:
-    for each in nest.passes:
-        for store in each.stores:
-            if store.node is array:
-                size = 1
-                for r in each.inner:
-                    size *= size_of(r)
-                return size
-    raise AssertionError("a local array is stored by a pass")
-
-
-def render(
-    nest: Nest, arrays: Sequence[UOp], name: str = "kernel", vector_bytes: int = 64
-) -> tuple[str, Schedule]:
-    """The IR of a module with one kernel for the nest, whose arguments are these arrays, and how it was scheduled."""
-    plan = schedule(nest, arrays, vector_bytes)
-    return Renderer(nest, arrays, name, plan).render(), plan
+def render(nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan) -> str:
+    """The IR of a module with one kernel for the nest, whose arguments are these arrays."""
+    return Renderer(nest, arrays, name, plan).render()

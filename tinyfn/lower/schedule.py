@@ -1,0 +1,278 @@
+"""Schedules: how a nest is mapped onto vectors, as a list of opts, and what such a list means.
+
+A nest runs along the lanes in one of two ways. Either one of its outer ranges does, and a vector holds neighbouring points; or
+each of its innermost passes has a range of its own that does, and a vector holds neighbouring elements within a point. Which is
+chosen follows from an estimate of the instructions: what lies side by side in memory is read at once, the rest lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..trace.uop import CONST, UOp
+from .index import LOAD
+from .linear import Linear, linear
+from .nest import Nest, Pass, elements_of, size_of
+from .opts import Opt, OptError, OptOps
+from .target import Target
+
+ACCUMULATORS = 4  # vectors of a sum within a point, so that additions need not wait for each other
+COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
+TILE = 64  # points of both ranges in a tile of what is walked along the one here and along the other there
+# Instructions, about: of a vector in memory, of a lane that is read or written alone, of adding up the lanes of a sum.
+VECTOR, LANE, ACROSS = 2, 2, 12
+# What a point, or a vector of points, takes besides.
+POINT = 4
+
+
+class Lanes(NamedTuple):
+    """A range that runs along the lanes: how many, and how many such vectors are worked on side by side."""
+
+    along: UOp
+    lanes: int
+    columns: int = 1
+
+
+class Plan(NamedTuple):
+    """A schedule that was applied: the outer ranges in order, the slowest first, and what runs along the lanes.
+
+    `points` is the last of the outer ranges; `passes` has an entry for each pass. `tile` is an outer range, and how many of its
+    elements are read at once for `points`, where the one runs through memory faster and there the other."""
+
+    outer: tuple[UOp, ...]
+    points: Lanes | None
+    passes: tuple[Lanes | None, ...]
+    tile: tuple[UOp, int] | None = None
+
+
+def axes(nest: Nest) -> list[UOp]:
+    """The ranges of a nest by the numbers that opts have for them."""
+    return [*nest.outer, *[r for each in nest.every() for r in each.inner]]
+
+
+def apply(nest: Nest, opts: Sequence[Opt]) -> Plan:
+    """What a list of opts means for a nest; raises OptError for one that does not fit."""
+    numbered, outer = axes(nest), list(nest.outer)
+    count = len(outer)
+    upcast: dict[int, int] = {}
+    unrolled: dict[int, int] = {}
+    tile: tuple[UOp, int] | None = None
+    for opt in opts:
+        if opt.axis is None or not 0 <= opt.axis < len(numbered):
+            raise OptError(f"{opt} names no axis of the nest, which has {len(numbered)}")
+        if opt.op is OptOps.SWAP:
+            if not (opt.axis < count and isinstance(opt.arg, int) and 0 <= opt.arg < count):
+                raise OptError(f"{opt} exchanges two outer axes, of which there are {count}")
+            a, b = (outer.index(numbered[axis]) for axis in (opt.axis, opt.arg))
+            outer[a], outer[b] = outer[b], outer[a]
+        elif not isinstance(opt.arg, int) or opt.arg < 1:
+            raise OptError(f"{opt} needs a positive number")
+        elif opt.op is OptOps.UPCAST:
+            if opt.arg & (opt.arg - 1) or opt.axis in upcast:
+                raise OptError(f"{opt}: an axis is upcast once, by a power of two")
+            upcast[opt.axis] = opt.arg
+        elif opt.op is OptOps.UNROLL:
+            unrolled[opt.axis] = opt.arg
+        elif opt.op is OptOps.LOCAL:
+            if opt.axis >= count or any(each.reductions or each.inner for each in nest.every()):
+                raise OptError(f"{opt}: tiles are for outer axes of nests without inner ones")
+            tile = numbered[opt.axis], opt.arg
+        else:
+            raise OptError(f"{opt} is for GPUs")
+    for axis in unrolled:
+        if axis not in upcast:
+            raise OptError(f"axis {axis} is unrolled and not upcast")
+    return _plan(nest, outer, upcast, unrolled, tile)
+
+
+def _plan(
+    nest: Nest,
+    outer: list[UOp],
+    upcast: dict[int, int],
+    unrolled: dict[int, int],
+    tile: tuple[UOp, int] | None,
+) -> Plan:
+    numbered, count = axes(nest), len(outer)
+
+    def lanes(axis: int) -> Lanes:
+        return Lanes(numbered[axis], upcast[axis], unrolled.get(axis, 1))
+
+    chosen = [axis for axis in upcast if axis < count]
+    if chosen:
+        points = lanes(chosen[0])
+        if len(upcast) > 1 or points.along is not outer[-1]:
+            raise OptError("an outer axis that is upcast is the last one, and no other is upcast")
+        if tile is not None and (tile[0] is points.along or tile[1] % points.lanes):
+            raise OptError(
+                "a tile has another axis than the lanes', and a multiple of their number of elements"
+            )
+        return Plan(tuple(outer), points, tuple([None for _ in nest.every()]), tile)
+    if tile is not None:
+        raise OptError("a tile needs an outer axis that is upcast")
+    passes, first = [], count
+    for each in nest.every():
+        here = [axis for axis in upcast if first <= axis < first + len(each.inner)]
+        if len(here) > 1 or (here and each.passes):
+            raise OptError("one axis of an innermost pass runs along the lanes")
+        passes.append(lanes(here[0]) if here else None)
+        first += len(each.inner)
+    return Plan(tuple(outer), None, tuple(passes))
+
+
+# The heuristic
+
+
+def choose(nest: Nest, arrays: Sequence[UOp], target: Target) -> list[Opt]:
+    """Opts for a nest that reads and writes these arrays in memory."""
+    lanes = target.lanes(max([a.dtype.itemsize for a in arrays] + [4]))
+    if lanes == 1:
+        return []
+    facts = _Facts(nest, lanes)
+    within, within_cost = facts.within()
+    options = [(within_cost, len(nest.outer), within)]
+    for axis, r in enumerate(nest.outer):
+        options.append((facts.across(r), -axis, [Opt(OptOps.UPCAST, axis, lanes)]))
+    opts = min(options, key=lambda option: option[:2])[2]
+    if not opts or opts[0].axis is None or opts[0].axis >= len(nest.outer):
+        return opts
+    axis, last = opts[0].axis, len(nest.outer) - 1
+    other = None
+    result = [Opt(OptOps.SWAP, axis, last)] if axis != last else []
+    result += opts
+    columns = facts.columns(nest.outer[axis])
+    if other is not None:
+        result.append(Opt(OptOps.LOCAL, nest.outer.index(other), TILE))
+        columns = max(1, TILE // lanes)
+    if columns > 1:
+        result.append(Opt(OptOps.UNROLL, axis, columns))
+    return result
+
+
+class _Facts:
+    """What the heuristic asks of a nest."""
+
+    def __init__(self, nest: Nest, lanes: int):
+        self.nest, self.lanes = nest, lanes
+        self.work = {id(each): _Work(each, nest.local) for each in nest.every()}
+
+    def across(self, r: UOp) -> float:
+        """The cost of all points if this outer range runs along the lanes."""
+        total = sum(self._loop(each, r) for each in self.nest.passes) + POINT
+        local = sum(self.work[id(each)].local for each in self.nest.every())
+        if local and local * self.lanes * sum(_size(each.inner) for each in self.nest.every()) > 1 << 16:
+            return float("inf")  # rows of so many points do not stay close
+        vectors = -(-size_of(r) // self.lanes)
+        return total * _size(self.nest.outer) / size_of(r) * vectors
+
+    def _loop(self, each: Pass, r: UOp) -> float:
+        return _size(each.inner) * (
+            self.work[id(each)].vector(r, self.lanes) + sum(self._loop(inside, r) for inside in each.passes)
+        )
+
+    def within(self) -> tuple[list[Opt], float]:
+        """Opts for lanes along a range of each innermost pass, and the cost of all points."""
+        opts: list[Opt] = []
+        first = [len(self.nest.outer)]
+
+        def cost(each: Pass) -> float:
+            total = sum(cost(inside) for inside in each.passes)
+            work, begin = self.work[id(each)], first[0]
+            first[0] += len(each.inner)
+            if each.passes or not each.inner:
+                return _size(each.inner) * (total + work.scalar())
+            ranges = list(enumerate(each.inner))
+            best, at = min(
+                (
+                    _size(each.inner)
+                    / size_of(r)
+                    * -(-size_of(r) // self.lanes)
+                    * work.vector(r, self.lanes),
+                    -i,
+                )
+                for i, r in ranges
+            )
+            r = each.inner[-at]
+            opts.append(Opt(OptOps.UPCAST, begin - at, self.lanes))
+            if each.reductions and size_of(r) >= ACCUMULATORS * self.lanes:
+                opts.append(Opt(OptOps.UNROLL, begin - at, ACCUMULATORS))
+            return best + ACROSS * len(each.reductions)
+
+        total = sum(cost(each) for each in self.nest.passes) + POINT
+        return opts, total * _size(self.nest.outer)
+
+    def columns(self, r: UOp) -> int:
+        """How many vectors of points are worked on side by side."""
+        period = 1
+        for work in self.work.values():
+            period = max(period, work.period(r, self.lanes))
+        reductions = max((len(each.reductions) for each in self.nest.every()), default=0)
+        if not reductions or any(each.passes for each in self.nest.every()):
+            return period
+        # Whole cache lines and pages of rows, as far as there are registers.
+        most = max(1, COLUMNS // reductions)
+        vectors = -(-size_of(r) // self.lanes)
+        return -(-vectors // -(-vectors // most))
+
+    def tiled(self, r: UOp) -> UOp | None:
+        """Another outer range along which some loads go through memory, if r is that of all else."""
+        if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < self.lanes:
+            return None
+        found: set[UOp] = set()
+        for work in self.work.values():
+            for form in work.loads:
+                if form.along(r) not in (0, 1):
+                    found.update(o for o, step in form.steps.items() if step == 1 and o not in form.other)
+        candidates = [o for o in self.nest.outer if o in found and size_of(o) >= self.lanes]
+        return candidates[0] if candidates else None
+
+
+class _Work:
+    """What an element of a pass takes."""
+
+    def __init__(self, each: Pass, local: frozenset[UOp]):
+        nodes = elements_of(*[r.value for r in each.reductions], *[s.value for s in each.stores])
+        loads = [node for node in nodes if node.op is LOAD]
+        self.loads: list[Linear] = [linear(node.src[0]) for node in loads]
+        self.positions = [node.src[0] for node in loads] + [s.position for s in each.stores]
+        self.stores: list[Linear] = [linear(s.position) for s in each.stores]
+        self.ops = sum(node.op is not CONST and node.op is not LOAD for node in nodes) + len(each.reductions)
+        self.local = sum(s.node.dtype.itemsize for s in each.stores if s.node in local)
+
+    def vector(self, r: UOp, lanes: int) -> float:
+        """The instructions for a vector along a range."""
+        return self.ops + sum(_access(form.along(r), lanes) for form in (*self.loads, *self.stores))
+
+    def scalar(self) -> float:
+        """The instructions for one element."""
+        return self.ops + len(self.loads) + len(self.stores)
+
+    def period(self, r: UOp, lanes: int) -> int:
+        """The vectors after which divisions of a range by a small number begin anew, if there are such."""
+        return 1
+
+
+def _access(step: int | None, lanes: int) -> float:
+    if step == 0:
+        return 1
+    return VECTOR if step in (1, -1) else LANE * lanes
+
+
+def _size(ranges: Sequence[UOp]) -> int:
+    total = 1
+    for r in ranges:
+        total *= size_of(r)
+    return total
+
+
+def chunks(plan: Plan) -> int:
+    """How many points a kernel's begin and end count."""
+    return _size(plan.outer[:-1]) * last_points(plan)
+
+
+def last_points(plan: Plan) -> int:
+    """How many of the points belong to one setting of all outer ranges but the last."""
+    if not plan.outer:
+        return 1
+    size = size_of(plan.outer[-1])
+    return size if plan.points is None else -(-size // (plan.points.lanes * plan.points.columns))
