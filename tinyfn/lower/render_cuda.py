@@ -60,12 +60,9 @@ class CudaRenderer(Renderer):
     tensor_cores = cuda_tensor_cores(80)
     code_for_op = SUPPORTED
 
-    def program(self, kernel: Kernel) -> ProgramSpec:
-        """The kernel's code, and what there is to know of it."""
-        code = render(kernel)
-        return specify(
-            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1)
-        )
+    def render(self, kernel: Kernel) -> Code:
+        """The code of a kernel, and how it is launched."""
+        return render(kernel)
 
     def program(self, kernel: Kernel) -> ProgramSpec:
         """The code of a kernel, and what there is to know of it."""
