@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ..lower.target import Target
+from ..lower.timing import stage
 from .cache import DiskCache, default_folder
 
 # Measured with llvmlite 0.50 on kernels of 30 to 180 lines: these three take 0.2 to 1 ms, and give what they take back
@@ -128,7 +129,8 @@ def compile_ir(
         if module is not None:
             counts["memory"] += 1
             return module
-        code = disk_cache().load(key)
+        with stage("disk cache"):
+            code = disk_cache().load(key)
         if code is not None:
             counts["disk"] += 1
             try:
@@ -138,7 +140,8 @@ def compile_ir(
         if code is None:
             code = _emit(text, compiler, passes)
             module = _link(text, code, compiler, symbols or {})
-            disk_cache().store(key, code)
+            with stage("disk cache"):
+                disk_cache().store(key, code)
         assert module is not None
         _modules[key, linked] = module
         return module
@@ -158,19 +161,22 @@ def _key(text: str, target: Target, compiler: _Compiler, passes: Sequence[str]) 
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
+@stage("emit")
 def _emit(text: str, compiler: _Compiler, passes: Sequence[str]) -> bytes:
     with _optimized(text, compiler, passes) as module:
         counts["emit"] += 1
         return compiler.machine.emit_object(module)
 
 
+@stage("optimize")
 def _optimized(text: str, compiler: _Compiler, passes: Sequence[str]) -> Any:
     """The llvmlite module of a text: parsed, verified, and passed through the passes."""
     llvm = compiler.llvm
     counts["parse"] += 1
     try:
-        module = llvm.parse_assembly(compiler.header + text)
-        module.verify()
+        with stage("parse"):
+            module = llvm.parse_assembly(compiler.header + text)
+            module.verify()
     except RuntimeError as error:
         raise CompileError(_explain(str(error), text)) from None
     builder = llvm.create_pass_builder(
@@ -198,6 +204,7 @@ def _explain(message: str, text: str) -> str:
     return f"line {line} of the LLVM IR: {found.group(3)}\n" + "\n".join(shown)
 
 
+@stage("link")
 def _link(text: str, code: bytes, compiler: _Compiler, symbols: Mapping[str, int]) -> Module:
     counts["link"] += 1
     library = compiler.llvm.JITLibraryBuilder().add_object_img(code).add_current_process()

@@ -123,7 +123,7 @@ class Program:
                 text, used = kernel.ir, (*step.node.src, step.node)
                 points, grain = kernel.plan.chunks, kernel.plan.grain
             else:
-                text, used, points, grain, _ = codegen.generate(step, target)
+                text, used, points, grain, *_ = codegen.generate(step, target)
             if kernels is None:
                 kernels = _Kernels(run)
                 self._segments.append(kernels)

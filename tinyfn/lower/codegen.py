@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..trace.debug import stage
 from ..trace.uop import CONST, UOp
 from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
 from .index import LOAD
 from .nest import Kernel, Nest, Pass, elements_of, size_of
+from .opts import Opt
 from .render_llvm import render
 from .schedule import apply, choose, chunks
 from .structure import structure
@@ -30,13 +32,14 @@ class Code(NamedTuple):
 
     The IR defines `void kernel(ptr arguments, i64 begin, i64 end)`, which runs the points from begin to end, and, if `finishes`,
     `void finish(ptr arguments)`. Their first argument is a table of the addresses of `arguments`, in this order. A call should
-    have `grain` points."""
+    have `grain` points. `opts` are the schedules of the nests, those of one structure once."""
 
     ir: str
     arguments: tuple[UOp, ...]
     points: int
     grain: int
     finishes: bool = False
+    opts: tuple[tuple[Opt, ...], ...] = ()
 
 
 def _loops(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
@@ -59,6 +62,7 @@ def function(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
     raise AssertionError("every nest has loops")
 
 
+@stage("render")
 def generate(kernel: Kernel, target: Target) -> Code:
     """The code of a kernel."""
     made: dict[Any, tuple[str, Function]] = {}
@@ -77,7 +81,8 @@ def generate(kernel: Kernel, target: Target) -> Code:
     total = sum(each.code.work for each in parts)
     if len(parts) == 1 and not finish:
         code = parts[0].code
-        return Code(code.ir, tuple(arguments), code.points, max(1, GRAIN * code.points // max(1, total)))
+        grain = max(1, GRAIN * code.points // max(1, total))
+        return Code(code.ir, tuple(arguments), code.points, grain, False, (code.opts,))
     if len(parts) == 1:
         text, points = _alone(parts[0]), parts[0].code.points
     else:
@@ -86,7 +91,8 @@ def generate(kernel: Kernel, target: Target) -> Code:
         text += _finish(finish)
     ir = _merged([(name, code.ir) for name, code in made.values()], text)
     grain = max(1, GRAIN * points // max(1, total))
-    return Code(ir, tuple(arguments), points, grain, bool(finish))
+    opts = tuple([code.opts for _, code in made.values()])
+    return Code(ir, tuple(arguments), points, grain, bool(finish), opts)
 
 
 class _Part(NamedTuple):

@@ -138,7 +138,7 @@ def table(title: str, steps: Sequence[ProgramSpec | HostCall]) -> str:
         opts = loops = ""
         if isinstance(step, ProgramSpec):
             loops = loops_of(step.ast)
-            opts = " ".join(map(str, step.applied_opts or ()))
+            opts = opts_of(step)
         else:
             loops = "by NumPy"
         rows.append((str(number), step.name, loops, *_numbers(step.estimates), opts))
@@ -146,6 +146,16 @@ def table(title: str, steps: Sequence[ProgramSpec | HostCall]) -> str:
         total = sum((step.estimates for step in steps), Estimates())
         rows.append(("", "all", "", *_numbers(total), ""))
     return "\n".join([f"{title}: {_count(steps)}", *aligned(rows, left=(1, 2, 7))])
+
+
+def opts_of(step: ProgramSpec) -> str:
+    """The schedules of a kernel: `UPCAST:1:16` is an opt, what it does to, and how much."""
+    parts = []
+    for opts in step.applied_opts or ():
+        parts.append(
+            " ".join(":".join(str(v) for v in (o.op.name, o.axis, o.arg) if v is not None) for o in opts)
+        )
+    return " | ".join(parts)
 
 
 def _numbers(e: Estimates) -> tuple[str, str, str, str]:

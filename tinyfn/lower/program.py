@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import sint
@@ -12,6 +12,7 @@ from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .estimates import Estimates, estimate
 from .nest import Kernel, Nest, size_of
+from .opts import Opt
 
 # A name has at most so many ops, and those that are in most kernels only where there are no others.
 _MOST_OPS = 5
@@ -24,7 +25,8 @@ class ProgramSpec(NamedTuple):
 
     `arguments` are the arrays whose addresses the code takes, in this order; `ins` and `outs` are those that are read and those
     that are written, by number. `global_size` counts the points that are run in parallel (on a GPU the groups along x, y and z),
-    `local_size` the threads in a group, None where there are no groups. Sizes may depend on `variables`."""
+    `local_size` the threads in a group, None where there are no groups. Sizes may depend on `variables`. `applied_opts` are the
+    schedules of its nests, those of one structure once; None where nests are not scheduled by opts."""
 
     name: str
     src: str
@@ -37,7 +39,7 @@ class ProgramSpec(NamedTuple):
     outs: tuple[int, ...]
     variables: tuple[UOp, ...]
     estimates: Estimates
-    applied_opts: tuple[Any, ...] | None = None
+    applied_opts: tuple[tuple[Opt, ...], ...] | None = None
 
     @property
     def function_name(self) -> str:
@@ -64,7 +66,7 @@ def specify(
     arguments: Sequence[UOp],
     global_size: Sequence[Dimension],
     local_size: Sequence[Dimension] | None = None,
-    applied_opts: Sequence[Any] | None = None,
+    applied_opts: Sequence[tuple[Opt, ...]] | None = None,
 ) -> ProgramSpec:
     """What there is to know of a kernel, given the code that was made of it."""
     nests = (*kernel.parts, *kernel.finish)

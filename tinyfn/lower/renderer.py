@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..trace.scalar import ScalarOp
 from .nest import Kernel
 from .program import ProgramSpec, specify
 from .tensor_cores import TensorCore
-
-if TYPE_CHECKING:
-    from .codegen import Code
 
 
 class Renderer:
@@ -30,13 +27,13 @@ class Renderer:
     # How each operation that the target has is written. What is not here is taken apart into others.
     code_for_op: Mapping[ScalarOp, Any] = {}
 
-    def render(self, kernel: Kernel) -> Any:
-        """The kernel's code, and what a launch needs."""
-        raise NotImplementedError(f"{type(self).__name__} needs a `render`")
-
     def program(self, kernel: Kernel) -> ProgramSpec:
         """The kernel's code, and what there is to know of it."""
         raise NotImplementedError(f"{type(self).__name__} needs a `program`")
+
+    def render(self, kernel: Kernel) -> str:
+        """The kernel's code."""
+        return self.program(kernel).src
 
     def supports(self, op: ScalarOp) -> bool:
         """Whether the target has an operation."""
@@ -57,15 +54,10 @@ class CpuRenderer(Renderer):
     local_max = None
     shared_max = 0
 
-    def render(self, kernel: Kernel) -> Code:
-        """The kernel's code, and what a launch needs."""
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The kernel's code, and what there is to know of it."""
         from .codegen import generate
         from .target import host_target
 
-        return generate(kernel, host_target())
-
-    def program(self, kernel: Kernel) -> ProgramSpec:
-        """The kernel's code, and what there is to know of it."""
-        code = self.render(kernel)
-        opts = getattr(code, "opts", None)
-        return specify(kernel, self.device, code.ir, code.arguments, (code.points,), None, opts)
+        code = generate(kernel, host_target())
+        return specify(kernel, self.device, code.ir, code.arguments, (code.points,), None, code.opts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..trace.debug import stage
 from ..trace.uop import CONST, UOp
 from .index import LOAD
 from .linear import Linear, linear
@@ -123,6 +124,7 @@ def _plan(
 # The heuristic
 
 
+@stage("schedule")
 def choose(nest: Nest, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     """Opts for a nest that reads and writes these arrays in memory."""
     lanes = target.lanes(max([a.dtype.itemsize for a in arrays] + [4]))

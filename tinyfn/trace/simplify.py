@@ -13,6 +13,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import prims as p
+from .debug import stage
 from .graph import Graph
 from .pattern import Pattern, anything, constant, repeated
 from .prim import REGISTRY, Elementwise
@@ -208,6 +209,7 @@ def rules() -> RuleSet:
     return _build()
 
 
+@stage("simplify")
 def simplify(graph: Graph) -> Graph:
     """The graph, simplified: the same inputs, and outputs with the same bits."""
     return Graph(graph.inputs, rewrite(graph.outputs, rules()), graph.captured, graph.name)

@@ -17,6 +17,7 @@ from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array, own
+from ..trace.debug import stage
 from ..trace.errors import user_line
 from ..trace.execute import step
 from ..trace.graph import Graph
@@ -204,7 +205,8 @@ class Jitted:
             )
             return positional, {**{k: v for k, v in kwargs.items() if k in self.static_argnames}, **named}
 
-        traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
+        with stage("trace"):
+            traced = trace_function(self.function, "jit", given.arrays, rebuild, given.name)
         # A graph that closed over an outer function's tracers is good for this call only, and so is one that was traced
         # within the rules of a custom function, where that function is not what it is elsewhere.
         reusable = not traced_rules() and not any(

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..trace import dtype as dtypes
+from ..trace.debug import stage
 from ..trace.graph import Graph, split
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
 from .structured import Structured, number_of_results
 
 
+@stage("transform")
 def push_forward(outputs: Sequence[UOp], tangents: dict[UOp, UOp]) -> tuple[list[UOp], list[UOp | None]]:
     """The outputs and their tangents, None where these are zero, for the tangents of some of the inputs.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..trace import dtype as dtypes
+from ..trace.debug import stage
 from ..trace.graph import Graph, split
 from ..trace.prim import add_tangents
 from ..trace.prims import stop_gradient
@@ -15,6 +16,7 @@ from .structured import Structured, number_of_results
 Pullback = Callable[[Sequence["UOp | None"]], "list[UOp | None]"]
 
 
+@stage("transform")
 def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pullback]:
     """The outputs, and the function from their cotangents (None for zero) to those of the nodes `wrt`.
 
@@ -45,6 +47,7 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
         else:
             new[node] = node if args == src else rebuild(node, args)
 
+    @stage("transform")
     def pullback(cotangents: Sequence[UOp | None]) -> list[UOp | None]:
         pending: dict[Any, list[UOp]] = {}
         for node, cotangent in zip(outputs, cotangents, strict=True):

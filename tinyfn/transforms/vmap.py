@@ -8,6 +8,7 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
+from ..trace.debug import stage
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, broadcast_to_batch
@@ -18,6 +19,7 @@ from .arguments import Arguments
 from .structured import Structured, number_of_results
 
 
+@stage("transform")
 def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], size: Any) -> list[tuple[UOp, bool]]:
     """The outputs, and whether each has a leading batch axis, where the nodes of `batched` are replaced by ones that have."""
     order = toposort(outputs)
