@@ -48,6 +48,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "where": lambda x: tnp.where(x > 0, x, 0.5).min(-1),
     "reverse": lambda x: x[::-1, ::2] + 1,
     "flat": lambda x: x.reshape(-1) * 2,
+    "flat_reverse": lambda x: x.reshape(-1)[::-1].reshape(x.shape[::-1])[::-1] * 2,
     "regroup": lambda x: x.reshape(-1)[: x.size // 2 * 2].reshape(-1, 2).sum(-1),
     "iota": lambda x: x * tnp.arange(x.shape[1]) + tnp.arange(x.shape[0])[:, None],
     "outer": lambda x: x[0][:, None] * x[0][None, :] + x[0],

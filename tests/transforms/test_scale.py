@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import tinyfn
 from tests.transforms.programs import array, close, same, total
+from tinyfn.devices import default_device, set_default_device
 from tinyfn.trace import prims
 from tinyfn.trace.show import source
 from tinyfn.trace.simplify import simplify
@@ -44,6 +45,16 @@ CHAINED: dict[str, Callable[[int], Any]] = {
 }
 
 
+@pytest.fixture
+def step_by_step() -> Iterator[None]:
+    """Jitted functions are not compiled: LLVM takes long for the kernels of very deep graphs."""
+    before = default_device()
+    set_default_device("numpy")
+    yield
+    set_default_device(before)
+
+
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("name", CHAINED)
 def test_fifty_thousand_operations_in_linear_time(name: str) -> None:
     run = CHAINED[name]

@@ -180,14 +180,16 @@ class Abs(Unary):
 class Sign(Unary):
     """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN."""
 
-    reference = np.sign
+    def reference(self, x: Any) -> Any:
+        found = np.sign(x)
+        return found + np.zeros((), found.dtype)  # 0.0 for -0.0, also of bfloat16
 
     def partial(self, index: int, out: UOp, x: UOp) -> None:
         return None
 
 
 class Max(Binary):
-    """The greater of x and y, NaN if either is; a tie shares the derivative equally."""
+    """The greater of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either."""
 
     kinds = _ANY
     reference: Callable[..., Any] = np.maximum
@@ -202,7 +204,7 @@ class Max(Binary):
 
 
 class Min(Max):
-    """The lesser of x and y, NaN if either is; a tie shares the derivative equally."""
+    """The lesser of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either."""
 
     reference = np.minimum
 
