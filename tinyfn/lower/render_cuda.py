@@ -64,6 +64,13 @@ class CudaRenderer(Renderer):
         """The code of a kernel, and how it is launched."""
         return render(kernel)
 
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The code of a kernel, and what there is to know of it."""
+        code = self.render(kernel)
+        return specify(
+            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1)
+        )
+
 
 class _NestWriter:
     """Writes the device function of one nest."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..trace.scalar import ScalarOp
 from .nest import Kernel
 from .program import ProgramSpec, specify
 from .tensor_cores import TensorCore
+
+if TYPE_CHECKING:
+    from .codegen import Code
 
 
 class Renderer:
@@ -31,9 +34,9 @@ class Renderer:
         """The kernel's code, and what there is to know of it."""
         raise NotImplementedError(f"{type(self).__name__} needs a `program`")
 
-    def render(self, kernel: Kernel) -> str:
-        """The kernel's code."""
-        return self.program(kernel).src
+    def render(self, kernel: Kernel) -> Any:
+        """The kernel's code, and what a launch needs."""
+        raise NotImplementedError(f"{type(self).__name__} needs a `render`")
 
     def supports(self, op: ScalarOp) -> bool:
         """Whether the target has an operation."""
@@ -54,10 +57,14 @@ class CpuRenderer(Renderer):
     local_max = None
     shared_max = 0
 
-    def program(self, kernel: Kernel) -> ProgramSpec:
-        """The kernel's code, and what there is to know of it."""
+    def render(self, kernel: Kernel) -> Code:
+        """The kernel's code, and what a call needs."""
         from .codegen import generate
         from .target import host_target
 
-        code = generate(kernel, host_target())
+        return generate(kernel, host_target())
+
+    def program(self, kernel: Kernel) -> ProgramSpec:
+        """The kernel's code, and what there is to know of it."""
+        code = self.render(kernel)
         return specify(kernel, self.device, code.ir, code.arguments, (code.points,), None, code.opts)
