@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyfn.devices import cpu
-from tinyfn.lower import gemm
-from tinyfn.lower.gemm import Builder, Contraction, Kernel, Matrix, Place, Value
+from tinyfn.lower import gemm, gemm_plan
+from tinyfn.lower.gemm import Kernel
+from tinyfn.lower.gemm_matrix import Builder, Contraction, Matrix, Place
+from tinyfn.lower.gemm_writer import Value, suffix
 from tinyfn.lower.target import Target, host_target
 from tinyfn.trace import dtype as dtypes
 
@@ -254,7 +256,7 @@ def test_an_epilogue_adds_bias_and_residual_and_takes_relu(way: tuple[int, int, 
         wide = builder.sum(wide, builder.read(matrix(4, residual), place), dtypes.float64)
         value = builder.convert(wide, dtypes.float64, dtypes.float32, place.lanes)
         zero = builder.constant(0, dtypes.float32, place.lanes)
-        maximum = f"@llvm.maximum.{gemm.suffix(value.type)}"
+        maximum = f"@llvm.maximum.{suffix(value.type)}"
         return builder.instruction(value.type, f"call {value.type} {maximum}({value}, {zero})")
 
     kernel = gemm.generate("fused", contraction(a, b, c, epilogue=epilogue), target)
@@ -350,10 +352,10 @@ def test_tiles_fit_the_registers_and_few_rows_are_left_over() -> None:
     for registers in (16, 32):
         for m in range(1, 100):
             for vectors in (1, 2, 3, 4, 7, 64):
-                rows, columns = gemm.tile_shape(m, vectors, registers)
+                rows, columns = gemm_plan.tile_shape(m, vectors, registers)
                 assert 1 <= rows <= m and 1 <= columns <= vectors
                 assert rows * columns + columns + 1 <= registers
-    assert gemm.tile_shape(1024, 64, 32) == (6, 4)
+    assert gemm_plan.tile_shape(1024, 64, 32) == (6, 4)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (1024, 1024, 1024), (70, 70, 70), (1, 4096, 4096)], ids=str)
@@ -373,8 +375,8 @@ def test_code_is_short_and_keeps_its_tiles_in_registers(sizes: tuple[int, int, i
 
 def test_the_plan_is_plain_data() -> None:
     work = contraction(normal((300, 40)), normal((40, 50)), normal((300, 50)))
-    plan = gemm.make_plan(work, HOST)
-    assert hash(plan) == hash(gemm.make_plan(work, HOST))
+    plan = gemm_plan.make_plan(work, HOST)
+    assert hash(plan) == hash(gemm_plan.make_plan(work, HOST))
     assert plan.chunks == plan.pieces >= HOST.cores and 1 <= plan.grain <= plan.chunks
     other = plan._replace(rows=3, columns=plan.lanes, k_block=plan.lanes, k_blocks=-(-40 // plan.lanes),
                           pack_a=True, pack_b=True, piece=60, pieces=5, chunks=5, row_block=30)  # fmt: skip

@@ -12,7 +12,7 @@ from ..trace import prims as p
 from ..trace import scalar, sint
 from ..trace.sint import Dimension
 from ..trace.uop import UOp, const
-from .gemm import Contraction, Matrix
+from .gemm_matrix import Contraction, Matrix
 
 Index = tuple[Dimension, ...]
 

@@ -8,7 +8,7 @@ is stored is an epilogue, evaluated where a tile of sums is finished, unless it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..trace import dtype as dtypes
@@ -17,9 +17,10 @@ from ..trace import sint
 from ..trace.dtype import DType
 from ..trace.uop import UOp, make, rebuild, toposort
 from .function import GRAIN, Function
-from .gemm import TYPES, Builder, Contraction, Matrix, Place, Producer, Value
 from .gemm import generate as generate_kernel
+from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
 from .gemm_values import Axis, Evaluation, Linear, at_place, group_ranges, indices, is_index, linear
+from .gemm_writer import TYPES, Value
 from .index import LOAD, as_node
 from .nest import Nest, Pass, Reduce, Store, result, size_of
 from .target import Target
@@ -133,7 +134,7 @@ def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
     m, n, k = (_extent(ranges) for ranges in (form.rows, form.columns, form.summed))
     work = Contraction(m, n, k, a, b.transposed, c, batch.sizes, producer_a=produce_a)
     if produce_b is not None:
-        work = work._replace(producer_b=lambda builder, place: produce_b(builder, place.transposed))
+        work = work._replace(producer_b=TransposedProducer(produce_b))
     if _is_plain(form, c, rows, columns):
         return work
     known = result(form.node)
@@ -185,13 +186,22 @@ def _operand(
             steps = _step(at, factor.outer), _step(at, factor.summed)
             return Matrix(slots[load.arg], load.dtype, *steps, strides, at.constant), None
     axes = (batch, factor.outer, factor.summed)
+    return Matrix(0, wide, *_hint(factor), ()), _Producer(value, axes, slots)
 
-    def produce(builder: Builder, place: Place) -> Value:
-        made = at_place(builder, slots, axes, place, {}, lambda evaluation: evaluation.vector(value))
+
+class _Producer:
+    """Gives the values of an expression, by batch, outer and summed axis."""
+
+    def __init__(self, value: UOp, axes: tuple[Axis, Axis, Axis], slots: Mapping[UOp, int]) -> None:
+        self._value, self._axes, self._slots = value, axes, slots
+        self.summed = axes[2].sizes
+
+    def __call__(self, builder: Builder, place: Place) -> Value:
+        made = at_place(
+            builder, self._slots, self._axes, place, {}, lambda evaluation: evaluation.vector(self._value)
+        )
         assert made is not None
         return made
-
-    return Matrix(0, wide, *_hint(factor), ()), produce
 
 
 def _hint(factor: _Factor) -> tuple[int, int]:

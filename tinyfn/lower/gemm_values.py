@@ -15,9 +15,10 @@ from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
 from ..trace.uop import CONST, UOp, toposort
-from .gemm import Builder, Index, Place, Value, suffix
+from .gemm_matrix import Builder, Place, digits
+from .gemm_writer import Index, Value, suffix
 from .index import LOAD, RESULT
-from .llvm_scalar import ScalarCode, constant, memory_type, register_type
+from .llvm_scalar import constant, memory_type, register_type
 from .nest import Store, size_of
 
 # A vector is done in so many segments at most; each costs about what a load does, and a gather as much as a load for each lane.
@@ -104,17 +105,6 @@ def _continues(slow: UOp, fast: UOp, use: Linear) -> bool:
     return use.steps.get(slow, 0) == size_of(fast) * use.steps.get(fast, 0)
 
 
-class _Ops(ScalarCode):
-    """Scalar ops written into a builder."""
-
-    def __init__(self, builder: Builder, lanes: int):
-        super().__init__(lanes)
-        self.builder = builder
-
-    def op(self, text: str) -> str:
-        return self.builder.raw(text)
-
-
 class Evaluation:
     """The values of expressions for the lanes of one vector, each made once.
 
@@ -135,7 +125,6 @@ class Evaluation:
         self.b, self.arrays, self.lanes, self.mask = b, arrays, lanes, mask
         self.scalars, self.lane, self.vectors = scalars, lane, vectors or {}
         self._values: dict[UOp, Value] = dict(known or {})
-        self._ops = {n: _Ops(b, n) for n in {1, lanes}}
         self._is_pure: dict[UOp, bool] = {}
         self._moving = {lane, *self.vectors} if lane is not None else set(self.vectors)
 
@@ -187,7 +176,7 @@ class Evaluation:
         lanes = self.lanes if wide else 1
         if wide:
             operands = [o if o.type.startswith("<") else self.b.splat(o, lanes) for o in operands]
-        name = self._ops[lanes].scalar_op(node, [operand.name for operand in operands], wide)
+        name = self.b.ops(lanes).scalar_op(node, [operand.name for operand in operands], wide)
         kind = register_type(node.dtype)
         return Value(f"<{lanes} x {kind}>" if wide else kind, name)
 
@@ -274,7 +263,7 @@ class Evaluation:
                 # Of index ops only divisions, remainders and extremes are atoms.
                 operands = [b.splat(v, self.lanes) if not v.type.startswith("<") else v
                             for v in (self._each_or_scalar(source) for source in atom.src)]  # fmt: skip
-                name = self._ops[self.lanes].scalar_op(atom, [o.name for o in operands], True)
+                name = b.ops(self.lanes).scalar_op(atom, [o.name for o in operands], True)
                 value = Value(operands[0].type, name)
             else:
                 value = self.vector(atom)
@@ -408,7 +397,7 @@ def at_place(
     lanes, moving = place.lanes, place.axis + 1
     for number, (axis, index) in enumerate(zip(axes, (place.batch, place.row, place.column), strict=True)):
         if number != moving or lanes == 1:
-            _bind(b, axis, index, scalars)
+            _bind(b, axis, index, scalars, place.digits if number == 2 and moving != 2 else ())
     if lanes == 1:
         return body(Evaluation(b, arrays, 1, None, scalars, known=known))
     axis, index = axes[moving], (place.row, place.column)[place.axis]
@@ -426,14 +415,14 @@ def at_place(
     )
 
 
-def _bind(b: Builder, axis: Axis, index: Index, scalars: dict[UOp, Index]) -> None:
+def _bind(
+    b: Builder, axis: Axis, index: Index, scalars: dict[UOp, Index], at_hand: Sequence[Index] = ()
+) -> None:
     """The values of an axis's ranges at an index."""
-    for position, (group, size) in reversed(list(enumerate(zip(axis.groups, axis.sizes, strict=True)))):
+    for group, digit in zip(axis.groups, at_hand or digits(b, index, axis.sizes), strict=True):
         for r in group[:-1]:
             scalars[r] = Index(None, 0)
-        scalars[group[-1]] = b.binary("urem", index, size) if position else index
-        if position:
-            index = b.binary("udiv", index, size)
+        scalars[group[-1]] = digit
 
 
 def _in_segments(

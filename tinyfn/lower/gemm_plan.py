@@ -1,0 +1,139 @@
+"""How a contraction is computed: tiles of registers, blocks for the caches, what is copied, and pieces for threads."""
+
+from __future__ import annotations
+
+from math import lcm, prod
+from typing import NamedTuple
+
+from .gemm_matrix import Contraction, digits_of, unrolled
+from .target import Target
+
+THIN = 4  # rows of A that do not repay a copy of B
+CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
+
+
+class Plan(NamedTuple):
+    """How to compute it. Sizes are in elements; chunks are pieces of the rows or of the columns of one matrix of the batch."""
+
+    dots: bool  # vectors along k rather than along n
+    lanes: int  # of a vector
+    rows: int  # of a tile, MR
+    columns: int  # of a tile, NR
+    row_block: int  # MC
+    k_block: int  # KC
+    column_block: int  # NC
+    pack_a: bool
+    pack_b: bool
+    split_rows: bool
+    piece: int  # rows or columns of a chunk
+    pieces: int
+    k_blocks: int
+    chunks: int
+    grain: int  # chunks that a call should have
+
+
+def dots_pay(m: int, n: int, k: int, a_along_k: bool) -> bool:
+    """Whether to compute m rows, times columns that are contiguous in k, as dot products."""
+    return m <= THIN or (m <= 32 and k >= 256 and a_along_k and m <= n)
+
+
+def oriented(contraction: Contraction) -> Contraction:
+    """The contraction or its transpose: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
+    c = contraction
+    column_vector = c.n == 1 and c.m > 1
+    thin = c.n < c.m and c.a.column == 1 and dots_pay(c.n, c.m, c.k, c.b.row == 1)
+    columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
+    if c.a.column == 1 and c.b.row == 1 and min(c.m, c.n) > THIN:
+        # Both are packed from rows along k, B by transposing squares. For long sums that should be the smaller one, although
+        # then C may be stored element by element. Cycles for an element, about: 0.4 for transposing, 1.5 for storing.
+        if 0.4 * abs(c.n - c.m) * c.k > 1.5 * c.m * c.n:
+            columns_contiguous = c.m < c.n
+    return c.transposed if column_vector or thin or columns_contiguous else c
+
+
+def make_plan(c: Contraction, target: Target) -> Plan:
+    """The heuristic's plan for an oriented contraction."""
+    size = c.accumulator.itemsize
+    plain_a = c.producer_a is None and c.a.dtype == c.accumulator
+    plain_b = c.producer_b is None and c.b.dtype == c.accumulator
+    along_k = c.b.row == 1 and (c.b.column != 1 or c.n == 1) and (c.m <= THIN or plain_b)
+    dots = along_k and dots_pay(c.m, c.n, c.k, c.a.column == 1)
+    if dots:
+        # One chain a lane of 64 bytes, more where there are few results: of the shape alone, as it decides about the bits.
+        lanes = 64 // size * max(1, 8 // max(1, c.m * c.n))
+        registers = target.vector_registers * target.vector_bytes // 64
+        tiles = -(-c.m // (5 if registers >= 32 else 2))
+        rows = -(-c.m // tiles) if tiles else 1
+        columns = max(1, min(c.n, 8, (registers - 1 - rows) // rows))
+        row_block, k_block = round_up(max(c.m, 1), rows), round_up(max(c.k, 1), lanes)
+        column_block = round_up(max(c.n, 1), columns)
+        pack_a, pack_b = c.n > columns and not (plain_a and c.a.column == 1), False
+    else:
+        lanes = max(1, target.vector_bytes // size)
+        rows, vectors = tile_shape(c.m, -(-c.n // lanes), target.vector_registers)
+        columns = vectors * lanes
+        # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
+        large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
+        pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
+        pack_a = c.n > columns and (large or not plain_a)
+        k_block = round_up(target.l2_bytes // 8 // (columns * size), lanes)
+        if not pack_b and c.m <= THIN:
+            k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
+        unit = lcm(lanes, unrolled(digits_of(c.producer_b)) if c.producer_b else 1)
+        k_block = even_blocks(c.k, k_block, unit)
+        row_block = max(rows, target.l2_bytes // 2 // (k_block * size) // rows * rows)
+        # Packed columns are used again by other blocks of rows, from the third cache, or by the tiles of the only one.
+        cache = target.l3_bytes // 4 if c.m > row_block else target.l2_bytes // 2
+        column_block = max(columns, min(4096, cache // (k_block * size)) // columns * columns)
+    batch = prod(c.batch)
+    split_rows = c.m >= c.n
+    extent, unit = (c.m, rows) if split_rows else (c.n, columns)
+    wanted = 1 if batch >= 4 * target.cores else 64 * target.cores
+    piece = round_up(max(1, -(-extent // wanted)), unit)
+    pieces = -(-extent // piece)
+    chunks = batch * pieces if c.m and c.n else 0
+    # A call a core, as each copies B for itself, or two where nothing is copied; none of less than about a microsecond.
+    calls = min(target.cores if pack_b else 2 * target.cores, batch * c.m * c.n * c.k // CALL_PRODUCTS)
+    grain = max(1, -(-chunks // max(1, calls)))
+    return Plan(
+        dots, lanes, rows, columns, row_block, k_block, column_block, pack_a, pack_b, split_rows, piece, pieces,
+        max(1, -(-c.k // k_block)), chunks, grain,
+    )  # fmt: skip
+
+
+def round_up(size: int, unit: int) -> int:
+    """The next multiple of unit."""
+    return -(-size // unit) * unit
+
+
+def even_blocks(extent: int, block: int, unit: int) -> int:
+    """A block size, a multiple of unit, near `block`, that leaves no small last block."""
+    count = max(1, round(extent / block))
+    return max(unit, round_up(-(-extent // count), unit))
+
+
+def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
+    """Rows and vectors of the register tile that takes the fewest cycles for m rows of so many vectors.
+
+    Model: two FMAs a cycle with four cycles of latency, and a tenth of a cycle a load (measured on a Zen 5). Registers hold the
+    accumulators, a row of B and an element of A.
+    """
+
+    def cycles(r: int, v: int) -> float:
+        return max(r * v / 2, 4) + (r + v) / 10 + 0.25 if r and v else 0
+
+    def cost(shape: tuple[int, int]) -> tuple[float, int]:
+        r, v = shape
+        whole, rest = m // r, m % r
+        total = 0.0
+        for count, width in ((vectors // v, v), (1, vectors % v)):
+            total += count * (whole * cycles(r, width) + cycles(rest, width))
+        return total * (1 + 0.01 * bool(rest) + 0.01 * bool(vectors % v)), -r * v
+
+    shapes = [
+        (r, v)
+        for v in range(1, max(1, min(vectors, registers // 2)) + 1)
+        for r in range(1, max(1, min(m, registers)) + 1)
+        if r * v + v + 1 <= registers or r == v == 1
+    ]
+    return min(shapes, key=cost)

@@ -1,0 +1,160 @@
+"""Tiles: a few rows by a few vectors of sums, in registers from the first product to the last, then finished and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..trace.dtype import DType
+from .gemm_functions import Functions
+from .gemm_matrix import Builder, Place
+from .gemm_writer import TYPES, Index, Value, vector_type
+
+
+def tile(g: Functions, rows: int, columns: int) -> str:
+    """A tile of C, for a block of k: in registers from its first product to its last."""
+    name = f"{g.name}.tile.{rows}x{columns}"
+    if name in g.functions:
+        return name
+    b, indices, pointers = g.function(name, "batch row column k k_end", "a b partial")
+    (_dots if g.plan.dots else _products)(g, b, indices, pointers, rows, columns)
+    g.functions[name] = b.text()
+    return name
+
+
+def _products(
+    g: Functions, b: Builder, indices: list[Index], pointers: list[Value], rows: int, columns: int
+) -> None:
+    """A tile whose vectors run along the rows of C: each element of A times a row of B, k after k."""
+    plan, c, dtype, lanes = g.plan, g.contraction, g.accumulator, g.plan.lanes
+    batch, row, column, k_start, k_end = indices
+    packed_a, packed_b, partial = pointers
+    starts = range(0, columns, lanes)
+    masks = [g.mask(b, columns - at) for at in starts]
+    places = [
+        Place(batch, row + i, column + at, 1, lanes, mask, lanes)
+        for i in range(rows)
+        for at, mask in zip(starts, masks, strict=True)
+    ]
+
+    def read_c() -> list[Value]:
+        return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
+
+    def begin() -> list[Value]:
+        return read_c() if c.accumulate else [b.constant(0, dtype, lanes)] * len(places)
+
+    def partial_at(number: int) -> Value:
+        i, v = divmod(number, len(starts))
+        return b.address(partial, i * plan.column_block + v * lanes, dtype)
+
+    def resume() -> list[Value]:
+        if not g.partial:
+            return read_c()
+        return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
+
+    def interrupt() -> None:
+        for i, value in enumerate(sums):
+            if g.partial:
+                b.store(value, partial_at(i), dtype)
+            else:
+                b.write(c.c, places[i], value)
+
+    sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
+    if c.k:
+        with b.loop(Index(None, 0), b.binary("sub", k_end, k_start), 1, sums, nonempty=True) as loop:
+            k = b.add(k_start, loop.index)
+            b_row = [
+                b.load(b.address(packed_b, b.scale(loop.index, plan.columns) + at, dtype), dtype, lanes)
+                if plan.pack_b
+                else g.produce(b, g.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
+                for at, mask in zip(starts, masks, strict=True)
+            ]
+            for i in range(rows):
+                if plan.pack_a:
+                    steps = (1, g.a_stride) if g.a_by_rows else (plan.rows, 1)
+                    at = b.scale(loop.index, steps[0]) + i * steps[1]
+                    element = b.load(b.address(packed_a, at, dtype), dtype)
+                else:
+                    element = g.produce(b, g.a, Place(batch, row + i, k))
+                element = b.splat(element, lanes)
+                for v, vector in enumerate(b_row):
+                    number = i * len(b_row) + v
+                    loop.carried[number] = b.multiply_add(element, vector, loop.carried[number], dtype)
+        sums = loop.carried
+
+    def finish() -> None:
+        _finish(g, b, sums, places, len(starts))
+
+    if plan.k_blocks == 1 or (c.epilogue is None and not g.partial):
+        finish()
+    else:
+        b.choose(b.compare("eq", k_end, c.k), finish, interrupt)
+
+
+def _dots(
+    g: Functions, b: Builder, indices: list[Index], pointers: list[Value], rows: int, columns: int
+) -> None:
+    """A tile of dot products, whose vectors run along k."""
+    c, dtype, lanes = g.contraction, g.accumulator, g.plan.lanes
+    batch, row, column = indices[:3]
+    sums = [b.constant(0, dtype, lanes)] * (rows * columns)
+
+    def a_row(i: int, k: Index, mask: Value | None) -> Value:
+        if g.plan.pack_a:
+            return b.load(b.address(pointers[0], k + i * g.a_stride, dtype), dtype, lanes)
+        return g.produce(b, g.a, Place(batch, row + i, k, 1, lanes, mask, lanes))
+
+    def step(k: Index, count: int, sums: list[Value]) -> list[Value]:
+        mask = g.mask(b, count)
+        a_rows = [a_row(i, k, mask) for i in range(rows)]
+        for j in range(columns):
+            vector = g.produce(b, g.b, Place(batch, k, column + j, 0, lanes, mask, lanes))
+            for i in range(rows):
+                sums[i * columns + j] = b.multiply_add(a_rows[i], vector, sums[i * columns + j], dtype)
+        return sums
+
+    whole = c.k - c.k % lanes
+    if whole:
+        with b.loop(0, whole, lanes, sums, nonempty=True) as loop:
+            loop.carried = step(loop.index, lanes, loop.carried)
+        sums = loop.carried
+    if c.k % lanes:
+        sums = step(Index(None, whole), c.k % lanes, sums)
+    places = [Place(batch, row + i, column + j) for i in range(rows) for j in range(columns)]
+    totals = [reduce_lanes(b, value, dtype, lanes) for value in sums]
+    if c.accumulate:
+        totals = [
+            b.sum(b.convert(b.read(c.c, place), c.c.dtype, dtype), total, dtype)
+            for place, total in zip(places, totals, strict=True)
+        ]
+    _finish(g, b, totals, places, columns)
+
+
+def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], columns: int) -> None:
+    """The epilogue, row by row in a loop so that its code is short, and the store."""
+    c, dtype, lanes = g.contraction, g.accumulator, places[0].lanes
+    if c.epilogue is None:
+        for place, value in zip(places, sums, strict=True):
+            b.write(c.c, place, b.convert(value, dtype, c.c.dtype, lanes))
+        return
+    kept = b.local(dtype, len(sums) * lanes)
+    for i, value in enumerate(sums):
+        b.store(value, b.address(kept, i * lanes, dtype), dtype)
+    with b.loop(0, len(sums) // columns, 1, nonempty=True) as loop:
+        for v in range(columns):
+            place = places[v]._replace(row=b.add(places[0].row, loop.index))
+            at = b.scale(loop.index, columns * lanes) + v * lanes
+            made = c.epilogue(b, place, b.load(b.address(kept, at, dtype), dtype, lanes))
+            if made is None:
+                continue
+            if made.type == vector_type(dtype, lanes):
+                made = b.convert(made, dtype, c.c.dtype, lanes)
+            b.write(c.c, place, made)
+
+
+def reduce_lanes(b: Builder, value: Value, dtype: DType, lanes: int) -> Value:
+    """The sum of a vector's lanes, halves first."""
+    while lanes > 1:
+        lanes //= 2
+        halves = [b.shuffle(value, value, range(at, at + lanes)) for at in (0, lanes)]
+        value = b.sum(halves[0], halves[1], dtype)
+    return b.instruction(TYPES[dtype], f"extractelement {value}, i32 0")

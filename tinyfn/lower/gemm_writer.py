@@ -1,0 +1,402 @@
+"""Writing LLVM IR: typed values, indices whose constants fold, loops and branches, and explicit vectors.
+
+An instruction that depends on its operands alone is written once, and before the loops in which its operands do not change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace.dtype import DType
+from .llvm_scalar import ScalarCode
+
+TYPES = {
+    dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
+    **{t: f"i{8 * t.itemsize}" for t in dtypes.INTEGERS},
+}  # fmt: skip
+
+
+class Value(NamedTuple):
+    """A typed value of the IR, such as `<16 x float> %v7`."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+class Index(NamedTuple):
+    """A 64-bit index `value + constant`: constants fold and end up in the displacements of addresses."""
+
+    value: Value | None
+    constant: int
+
+    def __add__(self, other: object) -> Index:
+        if not isinstance(other, int):
+            return NotImplemented
+        return Index(self.value, self.constant + other)
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """The IR's type of so many elements; one is a scalar."""
+    return _vector(TYPES[dtype], lanes)
+
+
+def _vector(type: str, lanes: int) -> str:
+    return type if lanes == 1 else f"<{lanes} x {type}>"
+
+
+class Loop:
+    """A loop being written: its index, and the values it carries from one iteration to the next."""
+
+    def __init__(self, index: Value, step: Value | int, carried: list[Value]) -> None:
+        self.index, self.step, self.carried = Index(index, 0), step, carried
+
+
+class _Frame:
+    """A block of code that is being written into: what is known in it, and, of a loop, the place before it."""
+
+    def __init__(self, before: list[str] | None = None) -> None:
+        self.before = before
+        self.known: dict[str, Value] = {}
+
+
+class _Ops(ScalarCode):
+    """Scalar ops written into a function."""
+
+    def __init__(self, writer: Writer, lanes: int):
+        super().__init__(lanes)
+        self._writer = writer
+
+    def op(self, text: str) -> str:
+        return self._writer.raw(text)
+
+
+_OPERAND = re.compile(r"%[\w.]+")
+
+
+class Writer:
+    """Writes one function, in basic blocks."""
+
+    def __init__(self, signature: str, fma: bool = True) -> None:
+        self.signature, self.fma = signature, fma
+        self.prologue: list[str] = []
+        self.lines: list[str | list[str]] = []
+        self.block = "body"
+        self._names = 0
+        self._frames = [_Frame()]
+        self._levels: dict[str, int] = {}  # in which frame a value was made; not here: before the first
+        self._ops: dict[int, ScalarCode] = {}
+
+    def text(self) -> str:
+        """The finished function."""
+        lines = ["entry:", *self.prologue, "  br label %body", "body:"]
+        for line in self.lines:
+            lines += [line] if isinstance(line, str) else line
+        return f"define {self.signature} {{\n" + "\n".join([*lines, "  ret void"]) + "\n}\n"
+
+    def _name(self, prefix: str = "v") -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def statement(self, text: str) -> None:
+        """An instruction with no result."""
+        self.lines.append("  " + text)
+
+    def instruction(self, type: str, text: str) -> Value:
+        """An instruction with a result of this type."""
+        name = "%" + self._name()
+        self.lines.append(f"  {name} = {text}")
+        self._levels[name] = len(self._frames) - 1
+        return Value(type, name)
+
+    def pure(self, type: str, text: str) -> Value:
+        """An instruction that depends on its operands alone, perhaps one that was written before."""
+        return Value(type, self.raw(text))
+
+    def raw(self, text: str) -> str:
+        """The name of the result of such an instruction, of whatever type it is."""
+        frames, levels = self._frames, self._levels
+        for frame in reversed(frames):
+            if text in frame.known:
+                return frame.known[text].name
+        level = max([levels.get(operand, 0) for operand in _OPERAND.findall(text)], default=0)
+        name, last = "%" + self._name(), len(frames) - 1
+        for number in range(level + 1, last + 1):
+            before = frames[number].before
+            if before is not None:
+                before.append(f"  {name} = {text}")
+                last = number - 1
+                break
+        else:
+            self.lines.append(f"  {name} = {text}")
+        levels[name] = last
+        frames[last].known[text] = Value("", name)
+        return name
+
+    def ops(self, lanes: int) -> ScalarCode:
+        """Scalar ops on vectors of so many lanes."""
+        if lanes not in self._ops:
+            self._ops[lanes] = _Ops(self, lanes)
+        return self._ops[lanes]
+
+    def zero(self) -> str:
+        """The address of eight zero bytes, for loads whose condition does not hold."""
+        name = "%zeros"
+        if not any(line.startswith(f"  {name} ") for line in self.prologue):
+            self.prologue += [f"  {name} = alloca i64, align 8", f"  store i64 0, ptr {name}, align 8"]
+        return name
+
+    def _start(self, block: str) -> None:
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    @contextmanager
+    def _scope(self, before: list[str] | None = None) -> Iterator[None]:
+        self._frames.append(_Frame(before))
+        yield
+        self._frames.pop()
+
+    def _leave(self, values: Sequence[Value]) -> None:
+        """Values of a block that has ended are from now on those of the one around it."""
+        for value in values:
+            self._levels[value.name] = len(self._frames) - 1
+
+    # Indices
+
+    def number(self, index: Index | int) -> Value:
+        """An index as a value."""
+        if isinstance(index, int):
+            return Value("i64", str(index))
+        if index.value is None:
+            return Value("i64", str(index.constant))
+        return (
+            self.pure("i64", f"add i64 {index.value.name}, {index.constant}")
+            if index.constant
+            else index.value
+        )
+
+    def add(self, x: Index, y: Index) -> Index:
+        """The sum of two indices."""
+        values = [v for v in (x.value, y.value) if v is not None]
+        total = values[0] if values else None
+        if len(values) == 2:
+            total = self.pure("i64", f"add i64 {values[0].name}, {values[1].name}")
+        return Index(total, x.constant + y.constant)
+
+    def scale(self, x: Index, factor: int) -> Index:
+        """An index times a constant."""
+        if x.value is None or factor == 0:
+            return Index(None, x.constant * factor)
+        value = x.value if factor == 1 else self.pure("i64", f"mul i64 {x.value.name}, {factor}")
+        return Index(value, x.constant * factor)
+
+    def binary(self, operation: str, x: Index | int, y: Index | int) -> Index:
+        """An instruction on two indices, such as `sub`, or `umin` for the intrinsic."""
+        if y == 1 and operation in ("udiv", "urem"):
+            return Index(None, 0) if operation == "urem" else Index(self.number(x), 0)
+        left, right = self.number(x), self.number(y)
+        if operation in ("umin", "umax", "smin", "smax"):
+            return Index(self.pure("i64", f"call i64 @llvm.{operation}.i64({left}, {right})"), 0)
+        return Index(self.pure("i64", f"{operation} {left}, {right.name}"), 0)
+
+    def compare(self, condition: str, x: Index | int, y: Index | int) -> Value:
+        """A comparison of two indices, such as `ult`."""
+        return self.pure("i1", f"icmp {condition} {self.number(x)}, {self.number(y).name}")
+
+    # Control flow
+
+    @contextmanager
+    def loop(
+        self,
+        start: Index | int,
+        stop: Index | int,
+        step: int,
+        carried: Sequence[Value] = (),
+        nonempty: bool = False,
+    ) -> Iterator[Loop]:
+        """A loop while index < stop, signed; the body may replace `step` and `carried`, whose last values stay there after it.
+
+        After a loop that may be empty, `index` is where it stopped."""
+        first, last, before = self.number(start), self.number(stop), self.block
+        head, body, end = self._name("head"), self._name("loop"), self._name("end")
+        if nonempty:
+            body = head
+        outside: list[str] = []
+        self.lines.append(outside)
+        self.statement(f"br label %{head}")
+        self._start(head)
+        at = len(self.lines)
+        loop = Loop(
+            Value("i64", "%" + self._name()), step, [Value(v.type, "%" + self._name()) for v in carried]
+        )
+        phis, index = list(loop.carried), self.number(loop.index)
+        if not nonempty:
+            test = self._name()
+            self.statement(f"%{test} = icmp slt {index}, {last.name}")
+            self.statement(f"br i1 %{test}, label %{body}, label %{end}")
+            self._start(body)
+        with self._scope(outside):
+            self._leave([*phis, index])
+            yield loop
+            amount = loop.step if isinstance(loop.step, Value) else Value("i64", str(loop.step))
+            following = self.instruction("i64", f"add nuw {index}, {amount.name}")
+            latch = self.block
+            if nonempty:
+                test = self._name()
+                self.statement(f"%{test} = icmp slt {following}, {last.name}")
+                self.statement(f"br i1 %{test}, label %{head}, label %{end}")
+            else:
+                self.statement(f"br label %{head}")
+        entries = [(index, first, following), *zip(phis, carried, loop.carried, strict=True)]
+        self.lines[at:at] = [
+            f"  {phi.name} = phi {phi.type} [{x.name}, %{before}], [{y.name}, %{latch}]"
+            for phi, x, y in entries
+        ]
+        self._start(end)
+        if not nonempty:
+            loop.carried = phis
+        self._leave([*loop.carried, index])
+
+    def choose(
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value] | None],
+        otherwise: Callable[[], Sequence[Value] | None] = tuple,
+    ) -> list[Value]:
+        """The values of one of two branches."""
+        blocks, end = [self._name("then"), self._name("else")], self._name("join")
+        self.statement(f"br {condition}, label %{blocks[0]}, label %{blocks[1]}")
+        values, last = [], []
+        for block, branch in zip(blocks, (then, otherwise), strict=True):
+            self._start(block)
+            with self._scope():
+                values.append(branch() or ())
+            last.append(self.block)
+            self.statement(f"br label %{end}")
+        self._start(end)
+        return [
+            self.instruction(x.type, f"phi {x.type} [{x.name}, %{last[0]}], [{y.name}, %{last[1]}]")
+            for x, y in zip(*values, strict=True)
+        ]
+
+    # Values
+
+    def constant(self, value: float | int, dtype: DType, lanes: int) -> Value:
+        """A float32, float64 or integer constant, the same in each lane."""
+        number = str(value)
+        if dtypes.is_float(dtype):  # LLVM spells a float by the bits of the double
+            number = f"0x{np.float64(dtype.type(value)).view(np.uint64):016X}"
+        return self.splat(Value(TYPES[dtype], number), lanes)
+
+    def splat(self, scalar: Value, lanes: int) -> Value:
+        """A scalar in each lane."""
+        if lanes == 1:
+            return scalar
+        type = f"<{lanes} x {scalar.type}>"
+        if not scalar.name.startswith("%"):
+            return Value(type, f"splat ({scalar})")
+        single = self.pure(type, f"insertelement {type} poison, {scalar}, i32 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.pure(type, f"shufflevector {single}, {type} poison, {zeros}")
+
+    def shuffle(self, x: Value, y: Value, lanes: Sequence[int]) -> Value:
+        """The lanes of two vectors laid end to end, by number."""
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        element = x.type.split(" x ")[1].rstrip(">")
+        return self.instruction(
+            f"<{len(lanes)} x {element}>", f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{chosen}>"
+        )
+
+    def convert(self, value: Value, source: DType, target: DType, lanes: int = 1) -> Value:
+        """A cast of values, as that of the scalar ops."""
+        if source is target:
+            return value
+        return Value(vector_type(target, lanes), self.ops(lanes).cast(value.name, source, target, lanes > 1))
+
+    def multiply_add(self, x: Value, y: Value, z: Value, dtype: DType) -> Value:
+        """x * y + z, fused where the target can."""
+        if not dtypes.is_float(dtype):
+            product = self.instruction(z.type, f"mul {x}, {y.name}")
+            return self.instruction(z.type, f"add {product}, {z.name}")
+        if self.fma:
+            return self.instruction(z.type, f"call {z.type} @llvm.fma.{suffix(z.type)}({x}, {y}, {z})")
+        product = self.instruction(z.type, f"fmul {x}, {y.name}")
+        return self.instruction(z.type, f"fadd {product}, {z.name}")
+
+    def sum(self, x: Value, y: Value, dtype: DType) -> Value:
+        """x + y."""
+        return self.instruction(x.type, f"{'fadd' if dtypes.is_float(dtype) else 'add'} {x}, {y.name}")
+
+    # Memory
+
+    def argument(self, position: int) -> Value:
+        """A pointer of the kernel's arguments."""
+        name = f"%argument{position}"
+        line = f"  {name} = load ptr, ptr {name}.at"
+        if line not in self.prologue:
+            self.prologue += [f"  {name}.at = getelementptr ptr, ptr %arguments, i64 {position}", line]
+        return Value("ptr", name)
+
+    def local(self, dtype: DType, count: int) -> Value:
+        """An array on the stack."""
+        name = "%" + self._name("local")
+        self.prologue.append(f"  {name} = alloca [{count} x {TYPES[dtype]}], align 64")
+        return Value("ptr", name)
+
+    def address(self, pointer: Value, offset: Index | int, dtype: DType) -> Value:
+        """A pointer so many elements further."""
+        return self.elements(
+            pointer, Index(None, offset) if isinstance(offset, int) else offset, TYPES[dtype]
+        )
+
+    def elements(self, pointer: Value, at: Index, type: str) -> Value:
+        """A pointer so many elements of a type of the IR further."""
+        if at.value is not None:
+            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, {at.value}")
+        if at.constant:
+            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, i64 {at.constant}")
+        return pointer
+
+    def load(self, pointer: Value, dtype: DType, lanes: int = 1, mask: Value | None = None) -> Value:
+        """Consecutive elements; those that the mask excludes are not read, and zero."""
+        type = vector_type(dtype, lanes)
+        if mask is None:
+            return self.instruction(type, f"load {type}, {pointer}, align {dtype.itemsize}")
+        operands = f"ptr align {dtype.itemsize} {pointer.name}, {mask}, {type} zeroinitializer"
+        return self.instruction(type, f"call {type} @llvm.masked.load.{suffix(type)}.p0({operands})")
+
+    def store(self, value: Value, pointer: Value, dtype: DType, mask: Value | None = None) -> None:
+        """Write consecutive elements, those of the mask."""
+        if mask is not None and mask.name.count("i1 1") == 1 and mask.name.startswith("<i1 1"):
+            # LLVM 20 to 22 store a whole 32-bit word for one lane of a truncated vector.
+            value, mask = self.pure(value.type.split(" x ")[1][:-1], f"extractelement {value}, i64 0"), None
+        if mask is None:
+            self.statement(f"store {value}, {pointer}, align {dtype.itemsize}")
+        else:
+            operands = f"{value}, ptr align {dtype.itemsize} {pointer.name}, {mask}"
+            self.statement(f"call void @llvm.masked.store.{suffix(value.type)}.p0({operands})")
+
+    def first_lanes(self, count: Index | int, lanes: int) -> Value:
+        """The mask of the first lanes, so many of them."""
+        type = f"<{lanes} x i1>"
+        if isinstance(count, int):
+            return Value(type, "<" + ", ".join(f"i1 {int(lane < count)}" for lane in range(lanes)) + ">")
+        return self.pure(
+            type, f"call {type} @llvm.get.active.lane.mask.v{lanes}i1.i64(i64 0, {self.number(count)})"
+        )
+
+
+def suffix(type: str) -> str:
+    """How an intrinsic's name spells a type: v16f32."""
+    short = {"half": "f16", "float": "f32", "double": "f64"}
+    if not type.startswith("<"):
+        return short.get(type, type)
+    lanes, element = type[1:-1].split(" x ")
+    return f"v{lanes}{short.get(element, element)}"
