@@ -16,11 +16,15 @@ from tinyfn.trace.uop import UOp
 
 
 def run_kernel(
-    kernel: Kernel, arrays: dict[UOp, np.ndarray], pieces: int = 1, vector_bytes: int = 64
+    kernel: Kernel,
+    arrays: dict[UOp, np.ndarray],
+    pieces: int = 1,
+    vector_bytes: int = 64,
+    opts: codegen.Opts | None = None,
 ) -> codegen.Code:
     """Compute what a kernel stores from what it loads, its points in so many pieces; arrays that are not there become zeros."""
     target = host_target()
-    code = codegen.generate(kernel, target._replace(vector_bytes=vector_bytes))
+    code = codegen.generate(kernel, target._replace(vector_bytes=vector_bytes), opts)
     module = compile_ir(code.ir, target)
     for array in code.arguments:
         if array not in arrays:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..trace.debug import stage
 from ..trace.uop import CONST, UOp
 from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
@@ -27,25 +26,28 @@ from .target import Target
 MEMORY = 2
 
 
+Opts = tuple[tuple[Opt, ...], ...]
+
+
 class Code(NamedTuple):
     """A kernel for one target.
 
     The IR defines `void kernel(ptr arguments, i64 begin, i64 end)`, which runs the points from begin to end, and, if `finishes`,
     `void finish(ptr arguments)`. Their first argument is a table of the addresses of `arguments`, in this order. A call should
-    have `grain` points. `opts` are the schedules of the nests, those of one structure once."""
+    have `grain` points. `opts` are the schedules of the nests, the parts' first."""
 
     ir: str
     arguments: tuple[UOp, ...]
     points: int
     grain: int
     finishes: bool = False
-    opts: tuple[tuple[Opt, ...], ...] = ()
+    opts: Opts = ()
 
 
-def _loops(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
-    opts = tuple(choose(nest, arrays, target))
-    plan = apply(nest, opts)
-    return Function(render(nest, arrays, "kernel", plan), chunks(plan), work(nest), opts)
+def _loops(nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None) -> Function:
+    chosen = tuple(choose(nest, arrays, target) if opts is None else opts)
+    plan = apply(nest, chosen)
+    return Function(render(nest, arrays, "kernel", plan), chunks(plan), work(nest), chosen)
 
 
 # What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
@@ -53,8 +55,12 @@ Generator = Callable[[Nest, Sequence[UOp], Target], Function | None]
 GENERATORS: list[Generator] = [generate_contraction, _loops]
 
 
-def function(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
-    """The code of one nest, whose arguments are these arrays."""
+def function(
+    nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None
+) -> Function:
+    """The code of one nest, whose arguments are these arrays; with `opts`, of its loops under that schedule."""
+    if opts is not None:
+        return _loops(nest, arrays, target, opts)
     for each in GENERATORS:
         made = each(nest, arrays, target)
         if made is not None:
@@ -62,27 +68,28 @@ def function(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function:
     raise AssertionError("every nest has loops")
 
 
-@stage("render")
-def generate(kernel: Kernel, target: Target) -> Code:
-    """The code of a kernel."""
+def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
+    """The code of a kernel; `opts`, if given, are the schedules of its nests, as another Code has them."""
     made: dict[Any, tuple[str, Function]] = {}
     arguments: list[UOp] = []
+    schedules = [None] * (len(kernel.parts) + len(kernel.finish)) if opts is None else opts
 
-    def part(nest: Nest) -> _Part:
+    def part(nest: Nest, schedule: tuple[Opt, ...] | None) -> _Part:
         key, arrays = structure(nest)
-        if key not in made:
-            made[key] = f"part{len(made)}", function(nest, arrays, target)
-        name, code = made[key]
+        if (key, schedule) not in made:
+            made[key, schedule] = f"part{len(made)}", function(nest, arrays, target, schedule)
+        name, code = made[key, schedule]
         arguments.extend(arrays)
         return _Part(name, code, len(arguments) - len(arrays))
 
-    parts = [part(nest) for nest in kernel.parts]
-    finish = [part(nest) for nest in kernel.finish]
+    every = list(map(part, (*kernel.parts, *kernel.finish), schedules))
+    parts, finish = every[: len(kernel.parts)], every[len(kernel.parts) :]
+    applied = tuple([each.code.opts for each in every])
     total = sum(each.code.work for each in parts)
     if len(parts) == 1 and not finish:
         code = parts[0].code
         grain = max(1, GRAIN * code.points // max(1, total))
-        return Code(code.ir, tuple(arguments), code.points, grain, False, (code.opts,))
+        return Code(code.ir, tuple(arguments), code.points, grain, False, applied)
     if len(parts) == 1:
         text, points = _alone(parts[0]), parts[0].code.points
     else:
@@ -91,8 +98,7 @@ def generate(kernel: Kernel, target: Target) -> Code:
         text += _finish(finish)
     ir = _merged([(name, code.ir) for name, code in made.values()], text)
     grain = max(1, GRAIN * points // max(1, total))
-    opts = tuple([code.opts for _, code in made.values()])
-    return Code(ir, tuple(arguments), points, grain, bool(finish), opts)
+    return Code(ir, tuple(arguments), points, grain, bool(finish), applied)
 
 
 class _Part(NamedTuple):

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..trace.uop import UOp
-from .llvm_values import Values
-from .nest import Nest, size_of
-from .schedule import Plan
+from .index import LOAD
+from .linear import linear
+from .llvm_scalar import memory_type
+from .llvm_values import Frame, Values
+from .nest import Nest, elements_of, size_of
+from .schedule import Plan, runs_along
 
 Run = Callable[[int | str, int | str], None]
 
@@ -20,6 +23,7 @@ class Tiles(Values):
     """Writes what visits the points of the outer ranges."""
 
     count = 1  # how many columns there are now
+    large = False  # whether code is written once, with masks, and not a second time without
 
     def points(self, outer: Sequence[UOp], last: int, run: Run) -> None:
         """For each setting of the outer ranges the run of points, of `last` ones, that lies between begin and end."""
@@ -63,4 +67,174 @@ class Tiles(Values):
 
     def tiles(self, nest: Nest, plan: Plan) -> None:
         """All tiles that belong to the points from begin to end."""
-        raise NotImplementedError
+        assert plan.points is not None and plan.tile is not None
+        points, (other, height) = plan.points, plan.tile
+        lane, width = points.along, points.lanes * points.columns
+        loads = [
+            n for n in elements_of(*[s.value for each in nest.passes for s in each.stores]) if n.op is LOAD
+        ]
+        turned = {n: self._buffer(n, height * width) for n in loads if runs_along(n, other, lane)}
+
+        def one(index: str, _: list[str]) -> list[str]:
+            across = -(-size_of(lane) // width)
+            row = self.op(f"udiv i64 {index}, {across}")
+            column = self.op(f"urem i64 {index}, {across}")
+            first = self.op(f"mul nuw nsw i64 {row}, {height}"), self.op(f"mul nuw nsw i64 {column}, {width}")
+            for node, buffer in turned.items():
+                self._turn(node, buffer, plan, first)
+            self._rows_of_tile(nest, plan, first, turned)
+            return []
+
+        def run(low: int | str, high: int | str) -> None:
+            self.loop(low, high, 1, (), one)
+
+        self.points(plan.rows, plan.run, run)
+
+    def _buffer(self, node: UOp, size: int) -> str:
+        return self.op(f"alloca [{size} x {memory_type(node.arg.dtype)}], align 64")
+
+    def _turn(self, node: UOp, buffer: str, plan: Plan, first: tuple[str, str]) -> None:
+        """Read a tile of an array along the other range, and keep it along the lanes' one."""
+        assert plan.points is not None and plan.tile is not None
+        points, (other, height) = plan.points, plan.tile
+        lane, lanes, columns = points
+        array, position = node.arg, node.src[0]
+        kind, size, step = memory_type(array.dtype), array.dtype.itemsize, linear(position).along(lane)
+        assert step is not None
+        self.lanes = lanes
+
+        def block(masked: bool) -> None:
+            rows = []
+            address = self.address(array, position, 0)
+            if masked:
+                mask = self._below(other, self.value(other)[0])
+                left = self.op(f"sub nsw i64 {size_of(lane)}, {self.value(lane)[0]}")
+            for i in range(lanes):
+                at = self.op(f"getelementptr {kind}, ptr {address}, i64 {i * step}") if i else address
+                here = None
+                if masked:
+                    there = self.splat(self.op(f"icmp sgt i64 {left}, {i}"), "i1")
+                    here = self.op(f"and {self.vector('i1')} {mask}, {there}")
+                rows.append(self.load_row(kind, size, at, here))
+            row = self.op(f"sub nuw nsw i64 {self.value(other)[0]}, {first[0]}")
+            column = self.op(f"sub nuw nsw i64 {self.value(lane)[0]}, {first[1]}")
+            corner = self.op(f"mul nuw nsw i64 {row}, {lanes * columns}")
+            corner = self.op(f"add nuw nsw i64 {corner}, {column}")
+            place = self.op(f"getelementptr inbounds {kind}, ptr {buffer}, i64 {corner}")
+            for i, turned in enumerate(self._transposed(rows, kind)):
+                at = (
+                    self.op(f"getelementptr inbounds {kind}, ptr {place}, i64 {i * lanes * columns}")
+                    if i
+                    else place
+                )
+                self.do(f"store {self.vector(kind)} {turned}, ptr {at}, align {size}")
+
+        def along(r: UOp, begin: str, most: int, then: Callable[[], None]) -> None:
+            end = self.op(f"add nuw nsw i64 {begin}, {most}")
+            if size_of(r) % most:
+                end = self.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(size_of(r))))
+
+            def each(index: str, _: list[str]) -> list[str]:
+                self.bind(r, index)
+                then()
+                return []
+
+            self.loop(begin, end, lanes, (), each)
+
+        def choose() -> None:
+            if not size_of(other) % lanes and not size_of(lane) % lanes:
+                block(False)
+                return
+            full = self.op(f"icmp sle i64 {self.value(other)[0]}, {size_of(other) - lanes}")
+            also = self.op(f"icmp sle i64 {self.value(lane)[0]}, {size_of(lane) - lanes}")
+            inside = self.op(f"and i1 {full}, {also}")
+            self.when(inside, lambda: block(False))
+            self.when(self.op(f"xor i1 {inside}, true"), lambda: block(True))
+
+        along(lane, first[1], lanes * columns, lambda: along(other, first[0], height, choose))
+        self.lanes = 1
+
+    def _below(self, r: UOp, first: str) -> str:
+        """Which lanes of a vector that begins here are within a range."""
+        limit = self.splat(self.op(f"sub nsw i64 {size_of(r)}, {first}"), "i64")
+        return self.op(f"icmp slt {self.vector('i64')} {self.steps('i64')}, {limit}")
+
+    def _transposed(self, rows: Sequence[str], kind: str) -> list[str]:
+        """The columns of a square of vectors: neighbours, then pairs, then fours exchange halves."""
+        lanes, rows, distance = self.lanes, list(rows), 1
+        kinds = self.vector(kind)
+        while distance < lanes:
+            low = [i if not i & distance else i - distance + lanes for i in range(lanes)]
+            high = [i + distance if not i & distance else i + lanes for i in range(lanes)]
+            new = list(rows)
+            for i in range(lanes):
+                if not i & distance:
+                    for at, order in ((i, low), (i + distance, high)):
+                        numbers = ", ".join(f"i32 {n}" for n in order)
+                        new[at] = self.op(
+                            f"shufflevector {kinds} {rows[i]}, {kinds} {rows[i + distance]}, "
+                            f"{self.vector('i32')} <{numbers}>"
+                        )
+            rows, distance = new, 2 * distance
+        return rows
+
+    def _rows_of_tile(self, nest: Nest, plan: Plan, first: tuple[str, str], turned: dict[UOp, str]) -> None:
+        """Compute a tile row by row; what was turned comes from its buffer."""
+        assert plan.points is not None and plan.tile is not None
+        points, (other, height) = plan.points, plan.tile
+        lane, lanes, columns = points
+        width, size = lanes * columns, size_of(lane)
+
+        def rows(masks: Sequence[str | None]) -> None:
+            end = self.op(f"add nuw nsw i64 {first[0]}, {height}")
+            if size_of(other) % height:
+                end = self.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(size_of(other))))
+
+            def row(index: str, _: list[str]) -> list[str]:
+                self.bind(other, index)
+                bases = [first[1]]
+                bases += [self.op(f"add nuw nsw i64 {first[1]}, {c * lanes}") for c in range(1, columns)]
+                self.enter(Frame(lane, lanes, columns), bases, masks)
+                own = self.op(f"sub nuw nsw i64 {index}, {first[0]}")
+                own = self.op(f"mul nuw nsw i64 {own}, {width}")
+                for node, buffer in turned.items():
+                    kind = memory_type(node.arg.dtype)
+                    place = self.op(f"getelementptr inbounds {kind}, ptr {buffer}, i64 {own}")
+                    for c in range(columns):
+                        at = (
+                            self.op(f"getelementptr inbounds {kind}, ptr {place}, i64 {c * lanes}")
+                            if c
+                            else place
+                        )
+                        loaded = self.load_row(kind, node.arg.dtype.itemsize, at, None)
+                        self.keep(node, self.from_memory(loaded, node.arg.dtype, True), True, c)
+                for c in range(columns):
+                    for each in nest.passes:
+                        for store in each.stores:
+                            self.store(store, c)
+                self.leave()
+                return []
+
+            self.loop(first[0], end, 1, (), row)
+
+        if not size % width:
+            rows([None] * columns)
+            return
+        full = self.op(f"icmp sle i64 {first[1]}, {size - width}")
+        if size >= width and not self.large:
+            self.when(full, lambda: rows([None] * columns))
+
+        def end() -> None:
+            self.lanes = lanes
+            starts = [first[1]] + [
+                self.op(f"add nuw nsw i64 {first[1]}, {c * lanes}") for c in range(1, columns)
+            ]
+            masks = [self._below(lane, start) for start in starts]
+            self.lanes = 1
+            rows(masks)
+
+        if self.large or size < width:
+            with self.scope():
+                end()
+        else:
+            self.when(self.op(f"xor i1 {full}, true"), end)

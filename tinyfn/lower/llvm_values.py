@@ -89,6 +89,8 @@ class Values(Writer):
         depth = self.depth if depth is None else depth
         self.know(self._depends, node, Dependence(depth, vector), depth)
         self.know(self._values, (node, column if vector else -1), (name, vector), depth)
+        if vector:
+            self._of_frame += [(self._depends, node), (self._values, (node, column))]
 
     def depends(self, node: UOp) -> Dependence:
         """What a node's value depends on."""
@@ -271,11 +273,11 @@ class Values(Writer):
                 loaded = self.op(f"select i1 {holds}, {kind} {loaded}, {kind} {zero}")
             else:
                 loaded = self.op(f"load {kind}, ptr {self.address(array, position, column)}, align {size}")
-            return self._from_memory(loaded, array.dtype, False)
+            return self.from_memory(loaded, array.dtype, False)
         kinds = self.vector(kind)
         mine = self._mine(array, position, column)
         if mine is not None:
-            return self._from_memory(self.op(f"load {kinds}, ptr {mine}, align {size}"), array.dtype, True)
+            return self.from_memory(self.op(f"load {kinds}, ptr {mine}, align {size}"), array.dtype, True)
         # What does not depend on where the block is, is within the array in all lanes.
         mask = self.masks[column] if self._depends[node].depth >= self._frame_depth else None
         if condition:
@@ -284,17 +286,18 @@ class Values(Writer):
         step = self.step(position)
         inside = not condition
         if step == 1:
-            loaded = self._load_row(kind, size, self.address(array, position, column, 0, inside), mask)
+            loaded = self.load_row(kind, size, self.address(array, position, column, 0, inside), mask)
         elif step == -1:
             first = self.address(array, position, column, 1 - self.lanes, False)
             loaded = self._reversed(
-                self._load_row(kind, size, first, mask and self._reversed(mask, "i1")), kind
+                self.load_row(kind, size, first, mask and self._reversed(mask, "i1")), kind
             )
         else:
             loaded = self._gather(kind, size, array, self.vector_of(position, column), mask)
-        return self._from_memory(loaded, array.dtype, True)
+        return self.from_memory(loaded, array.dtype, True)
 
-    def _load_row(self, kind: str, size: int, address: str, mask: str | None) -> str:
+    def load_row(self, kind: str, size: int, address: str, mask: str | None) -> str:
+        """A vector of neighbours in memory."""
         kinds, bools = self.vector(kind), self.vector("i1")
         if mask is None:
             return self.op(f"load {kinds}, ptr {address}, align {size}")
@@ -319,7 +322,8 @@ class Values(Writer):
         order = ", ".join(f"i32 {i}" for i in reversed(range(self.lanes)))
         return self.op(f"shufflevector {kinds} {name}, {kinds} poison, {self.vector('i32')} <{order}>")
 
-    def _from_memory(self, name: str, dtype: DType, vector: bool) -> str:
+    def from_memory(self, name: str, dtype: DType, vector: bool) -> str:
+        """What was loaded, as it is computed with."""
         if dtype is not dtypes.bool_:
             return name
         return self.op(

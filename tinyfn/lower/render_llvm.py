@@ -20,7 +20,7 @@ from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
 from .nest import Nest, Pass, Reduce, elements_of, result, size_of
-from .schedule import Lanes, Plan, last_points
+from .schedule import Lanes, Plan
 
 # Code of more instructions than this has masks throughout, rather than a copy without.
 LARGE = 400
@@ -54,8 +54,7 @@ class Renderer(Tiles):
         if points is None:
             self._rows()
         elif self.plan.tile is None:
-            outer = self.plan.outer[:-1]
-            self.points(outer, last_points(self.plan), partial(self._blocks, points))
+            self.points(self.plan.rows, self.plan.run, partial(self._blocks, points))
         else:
             self.tiles(self.nest, self.plan)
         self.do("ret void")
@@ -89,7 +88,7 @@ class Renderer(Tiles):
                 self._pass(each)
             return []
 
-        self.points(self.plan.outer[:-1], last_points(self.plan), rows)
+        self.points(self.plan.rows, self.plan.run, rows)
 
     def _blocks(self, points: Lanes, low: int | str, high: int | str) -> None:
         """Blocks of neighbouring vectors of points along the last outer range, from one to another."""

@@ -46,6 +46,22 @@ class Plan(NamedTuple):
     passes: tuple[Lanes | None, ...]
     tile: tuple[UOp, int] | None = None
 
+    @property
+    def rows(self) -> tuple[UOp, ...]:
+        """The outer ranges at each setting of which there is a run of points."""
+        other = None if self.tile is None else self.tile[0]
+        return tuple([o for o in self.outer[:-1] if o is not other])
+
+    @property
+    def run(self) -> int:
+        """How many points there are at each setting of those."""
+        if not self.outer:
+            return 1
+        size = size_of(self.outer[-1])
+        if self.points is not None:
+            size = -(-size // (self.points.lanes * self.points.columns))
+        return size if self.tile is None else size * -(-size_of(self.tile[0]) // self.tile[1])
+
 
 def axes(nest: Nest) -> list[UOp]:
     """The ranges of a nest by the numbers that opts have for them."""
@@ -139,7 +155,7 @@ def choose(nest: Nest, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     if not opts or opts[0].axis is None or opts[0].axis >= len(nest.outer):
         return opts
     axis, last = opts[0].axis, len(nest.outer) - 1
-    other = None
+    other = facts.tiled(nest.outer[axis])
     result = [Opt(OptOps.SWAP, axis, last)] if axis != last else []
     result += opts
     columns = facts.columns(nest.outer[axis])
@@ -220,12 +236,9 @@ class _Facts:
         """Another outer range along which some loads go through memory, if r is that of all else."""
         if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < self.lanes:
             return None
-        found: set[UOp] = set()
-        for work in self.work.values():
-            for form in work.loads:
-                if form.along(r) not in (0, 1):
-                    found.update(o for o, step in form.steps.items() if step == 1 and o not in form.other)
-        candidates = [o for o in self.nest.outer if o in found and size_of(o) >= self.lanes]
+        loads = [node for work in self.work.values() for node in work.nodes]
+        others = [o for o in self.nest.outer if o is not r and size_of(o) >= self.lanes]
+        candidates = [o for o in others if any(runs_along(node, o, r) for node in loads)]
         return candidates[0] if candidates else None
 
 
@@ -235,15 +248,17 @@ class _Work:
     def __init__(self, each: Pass, local: frozenset[UOp]):
         nodes = elements_of(*[r.value for r in each.reductions], *[s.value for s in each.stores])
         loads = [node for node in nodes if node.op is LOAD]
+        self.nodes = loads
         self.loads: list[Linear] = [linear(node.src[0]) for node in loads]
-        self.positions = [node.src[0] for node in loads] + [s.position for s in each.stores]
         self.stores: list[Linear] = [linear(s.position) for s in each.stores]
         self.ops = sum(node.op is not CONST and node.op is not LOAD for node in nodes) + len(each.reductions)
         self.local = sum(s.node.dtype.itemsize for s in each.stores if s.node in local)
 
     def vector(self, r: UOp, lanes: int) -> float:
         """The instructions for a vector along a range."""
-        return self.ops + sum(_access(form.along(r), lanes) for form in (*self.loads, *self.stores))
+        total = self.ops + sum(_access(form.along(r), lanes) for form in (*self.loads, *self.stores))
+        # Of two that are written or read alone, the lanes are along what is written.
+        return total + sum(form.along(r) != 1 for form in self.stores)
 
     def scalar(self) -> float:
         """The instructions for one element."""
@@ -269,12 +284,10 @@ def _size(ranges: Sequence[UOp]) -> int:
 
 def chunks(plan: Plan) -> int:
     """How many points a kernel's begin and end count."""
-    return _size(plan.outer[:-1]) * last_points(plan)
+    return _size(plan.rows) * plan.run
 
 
-def last_points(plan: Plan) -> int:
-    """How many of the points belong to one setting of all outer ranges but the last."""
-    if not plan.outer:
-        return 1
-    size = size_of(plan.outer[-1])
-    return size if plan.points is None else -(-size // (plan.points.lanes * plan.points.columns))
+def runs_along(load: UOp, other: UOp, lane: UOp) -> bool:
+    """Whether a load goes through memory along another range, and along the lanes by a fixed step."""
+    form = linear(load.src[0])
+    return len(load.src) == 1 and form.along(other) == 1 and form.along(lane) not in (None, 0, 1)
