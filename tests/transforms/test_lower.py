@@ -143,6 +143,24 @@ def test_names_say_what_kernels_do(function: Any, args: list[Any], name: str) ->
     assert [kernel.name for kernel in lowered.kernels] == [name]
 
 
+def test_the_same_program_on_another_device() -> None:
+    lowered = tinyfn.jit(normalize).lower(tnp.ones((4, 8)))
+    cuda = lowered.on("cuda")
+    assert cuda.device == "cuda" and cuda.estimates == lowered.estimates
+    assert cuda.as_text("nests") == lowered.as_text("nests")
+    assert "__global__" in cuda.as_text("source")
+    (kernel,) = cuda.kernels
+    blocks, threads = kernel.launch_dims({})
+    assert len(blocks) == 3 and threads is not None and 1 <= threads[0] <= 1024
+    assert cuda.on("cpu").as_text() == lowered.as_text()
+    with pytest.raises(ValueError, match="is to look at"):
+        cuda.compile()
+    with pytest.raises(ValueError, match="no assembly of normalize on cuda"):
+        cuda.as_text("assembly")
+    with pytest.raises(ValueError, match="nothing writes kernels for 'tpu'"):
+        lowered.on("tpu")
+
+
 def test_small_things() -> None:
     assert [number(n) for n in (0, 7, 999, 1000, 12345, 245824, 1.5e9, 2e12)] == [
         "0", "7", "999", "1.00 k", "12.3 k", "246 k", "1.50 G", "2.00 T",

@@ -18,9 +18,9 @@ from ..trace.sint import Dimension
 from .estimates import Estimates, estimate_host
 from .group import group
 from .listing import Names, listing
-from .nest import Host
+from .nest import Host, Kernel
 from .program import ProgramSpec, described, loops_of
-from .renderer import Renderer
+from .renderer import CpuRenderer, Renderer
 
 STAGES = ("graph", "nests", "ops", "source", "assembly")
 
@@ -34,32 +34,41 @@ class HostCall(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """What a device adds: its name, the compilation of the whole, and a kernel's code as the machine gets it."""
+    """What a device adds: how kernels are written, and, of those that are compiled on it, the machine's code and the whole."""
 
-    device: str
-    compile: Callable[[], Any]
-    assembly: Callable[[str], str]
+    renderer: Renderer
+    assembly: Callable[[str], str] | None = None
+    compile: Callable[[], Any] | None = None
+
+
+def renderer_of(device: str) -> Renderer:
+    """What writes kernels for a device, which need not be there; raises ValueError for one that has none."""
+    if device == "cpu":
+        return CpuRenderer()
+    if device == "cuda":
+        from .render_cuda import CudaRenderer
+
+        return CudaRenderer()
+    raise ValueError(f"nothing writes kernels for {device!r}; that is done for cpu, cuda")
 
 
 class Lowered:
     """A graph as kernels and calls of references. `steps` has both, in the order in which they are run."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        steps: Sequence[ProgramSpec | HostCall],
-        backend: Backend,
-        names: Sequence[str] = (),
-    ):
+    def __init__(self, graph: Graph, backend: Backend, names: Sequence[str] = ()):
         self.graph = graph
-        self.steps = tuple(steps)
+        self.steps = tuple(steps_of(graph, backend.renderer))
         self._backend = backend
         self._arguments = tuple(names)
 
     @property
     def device(self) -> str:
         """The device that the kernels are for."""
-        return self._backend.device
+        return self._backend.renderer.device
+
+    def on(self, device: str) -> Lowered:
+        """The same program for another device, which need not be there: to look at, not to compile."""
+        return Lowered(self.graph, Backend(renderer_of(device)), self._arguments)
 
     @property
     def kernels(self) -> tuple[ProgramSpec, ...]:
@@ -78,6 +87,8 @@ class Lowered:
 
     def compile(self) -> Any:
         """The compiled function; it takes arguments of the same structure, shapes and dtypes, without the static ones."""
+        if self._backend.compile is None:
+            raise ValueError(f"{self.title} is to look at; functions are compiled for the default device")
         return self._backend.compile()
 
     def as_text(self, stage: str = "source") -> str:
@@ -88,34 +99,51 @@ class Lowered:
             raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
         if stage == "graph":
             return str(self.graph)
+        assembly = self._backend.assembly
+        if stage == "assembly" and assembly is None:
+            raise ValueError(f"there is no assembly of {self.title}; the source is its last stage")
         names = self._names()
         sections = []
         for number, step in enumerate(self.steps):
             if isinstance(step, HostCall) or stage in ("nests", "ops"):
                 text = listing(step.ast, names, one_by_one=stage == "ops")
             else:
-                text = step.src if stage == "source" else self._backend.assembly(step.src)
+                text = assembly(step.src) if stage == "assembly" and assembly else step.src
             sections.append(f"# {number}: {step.name}{_arguments(step, names)}\n{text}")
         return "\n".join(sections)
 
     def _names(self) -> Names:
         return Names(zip(self.graph.inputs, self._arguments, strict=False))
 
+    @property
+    def title(self) -> str:
+        """The function's name and the device."""
+        return f"{self.graph.name} on {self.device}"
+
+    @property
+    def summary(self) -> str:
+        """How many kernels and calls there are."""
+        kernels = len(self.kernels)
+        calls = len(self.steps) - kernels
+        text = f"{kernels} kernel{'' if kernels == 1 else 's'}"
+        return f"{text}, {calls} call{'' if calls == 1 else 's'} of NumPy" if calls else text
+
     def __str__(self) -> str:
-        return table(f"{self.graph.name} on {self.device}", self.steps)
+        return "\n".join([f"{self.title}: {self.summary}", *table(self.steps)])
 
     def __repr__(self) -> str:
-        return f"<Lowered {self.graph.name} on {self.device}: {_count(self.steps)}>"
+        return f"<Lowered {self.title}: {self.summary}>"
 
 
 def steps_of(graph: Graph, renderer: Renderer) -> list[ProgramSpec | HostCall]:
-    """The steps that compute a graph's outputs on a device, in order."""
-    return [
-        HostCall(step.node.op.name, step, estimate_host(step))
-        if isinstance(step, Host)
-        else renderer.program(step)
-        for step in group(graph)
-    ]
+    """What is run to compute a graph's outputs on a device, in order."""
+    steps: list[ProgramSpec | HostCall] = []
+    for step in group(graph):
+        if isinstance(step, Kernel):
+            steps.append(renderer.program(step))
+        elif isinstance(step, Host):
+            steps.append(HostCall(step.node.op.name, step, estimate_host(step)))
+    return steps
 
 
 def _arguments(step: ProgramSpec | HostCall, names: Names) -> str:
@@ -124,15 +152,8 @@ def _arguments(step: ProgramSpec | HostCall, names: Names) -> str:
     return "(" + ", ".join(f"{names[node]}: {described(node)}" for node in step.arguments) + ")"
 
 
-def _count(steps: Sequence[ProgramSpec | HostCall]) -> str:
-    kernels = sum(isinstance(step, ProgramSpec) for step in steps)
-    calls = len(steps) - kernels
-    text = f"{kernels} kernel{'' if kernels == 1 else 's'}"
-    return f"{text}, {calls} call{'' if calls == 1 else 's'} of NumPy" if calls else text
-
-
-def table(title: str, steps: Sequence[ProgramSpec | HostCall]) -> str:
-    """The steps of a program, one to a line, and their sum."""
+def table(steps: Sequence[ProgramSpec | HostCall]) -> list[str]:
+    """The lines of a table of the steps of a program, one to a line, and their sum."""
     rows = [("", "kernel", "loops", "flops", "loads+stores", "memory", "flops/byte", "opts")]
     for number, step in enumerate(steps):
         opts = loops = ""
@@ -145,7 +166,7 @@ def table(title: str, steps: Sequence[ProgramSpec | HostCall]) -> str:
     if len(steps) > 1:
         total = sum((step.estimates for step in steps), Estimates())
         rows.append(("", "all", "", *_numbers(total), ""))
-    return "\n".join([f"{title}: {_count(steps)}", *aligned(rows, left=(1, 2, 7))])
+    return aligned(rows, left=(1, 2, 7))
 
 
 def opts_of(step: ProgramSpec) -> str:

@@ -26,7 +26,7 @@ class ProgramSpec(NamedTuple):
     `arguments` are the arrays whose addresses the code takes, in this order; `ins` and `outs` are those that are read and those
     that are written, by number. `global_size` counts the points that are run in parallel (on a GPU the groups along x, y and z),
     `local_size` the threads in a group, None where there are no groups. Sizes may depend on `variables`. `applied_opts` are the
-    schedules of its nests, those of one structure once; None where nests are not scheduled by opts."""
+    schedules of its nests, the parts' first; None where nests are not scheduled by opts."""
 
     name: str
     src: str

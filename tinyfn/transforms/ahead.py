@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace.errors import user_line
+from ..trace.graph import Graph
 from ..trace.tracing import describe_function
 from .arguments import Arguments
 from .inspection import described
@@ -18,26 +20,27 @@ if TYPE_CHECKING:
 
 def lower(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
     """What a call with these arguments would run; they may be arrays or anything with a shape and a dtype."""
-    from ..lower.lowered import Backend, Lowered, steps_of
-    from ..lower.renderer import CpuRenderer
-
     given, static = jitted.arguments(args, kwargs, described)
     program = jitted.program(given, static, args, kwargs)
-    renderer = CpuRenderer()
-
-    def assembly(text: str) -> str:
-        from ..devices import cpu
-        from ..lower.target import host_target
-
-        return cpu.assembly(text, host_target())
 
     def compile() -> Compiled:
         program.prepare()
         return Compiled(jitted, program, given, args, kwargs)
 
-    names = [*given.names(), *[f"captured{i}" for i in range(len(program.graph.captured))]]
-    steps = steps_of(program.compiled, renderer)
-    return Lowered(program.compiled, steps, Backend(renderer.device, compile, assembly), names)
+    return lowered(program.compiled, given.names(), compile)
+
+
+def lowered(graph: Graph, names: Sequence[str] = (), compile: Callable[[], Any] | None = None) -> Lowered:
+    """A simplified graph as kernels for the CPU; `names` are those of its arguments."""
+    from ..devices import cpu
+    from ..lower.lowered import Backend, Lowered, renderer_of
+    from ..lower.target import host_target
+
+    def assembly(text: str) -> str:
+        return cpu.assembly(text, host_target())
+
+    hidden = [f"captured{i}" for i in range(len(graph.captured))]
+    return Lowered(graph, Backend(renderer_of("cpu"), assembly, compile), [*names, *hidden] if names else ())
 
 
 class Compiled:
