@@ -81,25 +81,30 @@ class Emulated:
         self._library = _library("".join(parts), ["-O0"], "kernels", ctypes.RTLD_LOCAL)
 
     def run(self, code: Code, arrays: Sequence[np.ndarray], order: int = 0) -> list[np.ndarray]:
-        """The arguments as they are after a launch; raises AssertionError if it does something that a GPU would not forgive."""
+        """The arguments as they are after a launch (arguments that are one array share their memory).
+
+        Raises AssertionError if the kernel does something that a GPU would not forgive."""
         runtime = _runtime()
         values = [*arrays, np.zeros(code.scratch, np.uint8)] if code.scratch else list(arrays)
-        addresses = [runtime.emulator_allocate(v.nbytes, v.itemsize) for v in values]
-        table = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-        for address, value in zip(addresses, values, strict=True):
-            ctypes.memmove(address, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+        memory: dict[int, tuple[int, np.ndarray]] = {}
+        for value in values:
+            if id(value) not in memory:
+                address = runtime.emulator_allocate(value.nbytes, value.itemsize)
+                memory[id(value)] = address, value
+                ctypes.memmove(address, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+        table = (ctypes.c_void_p * max(1, len(values)))(*[memory[id(value)][0] for value in values])
+        given = (ctypes.c_void_p * 1)(ctypes.addressof(table)) if code.indirect else table
         entry = ctypes.cast(self._library[f"enter_{self._numbers[code.source]}"], ctypes.c_void_p)
         waits = "__sync" in code.source or "__shfl" in code.source or "matrix_multiply" in code.source
-        message = runtime.emulator_launch(entry, table, code.grid, code.block, code.shared, waits, order)
-        results, beside = [], 0
-        for address, value in zip(addresses, values, strict=True):
-            result = np.empty(value.shape, value.dtype)
-            ctypes.memmove(result.ctypes.data, address, value.nbytes)
-            results.append(result)
+        message = runtime.emulator_launch(entry, given, code.grid, code.block, code.shared, waits, order)
+        results, beside = {}, 0
+        for key, (address, value) in memory.items():
+            results[key] = np.empty(value.shape, value.dtype)
+            ctypes.memmove(results[key].ctypes.data, address, value.nbytes)
             beside += runtime.emulator_free(address, value.nbytes)
         assert not message, message.decode()
         assert not beside, "something was written beside an array"
-        return results[: len(arrays)]
+        return [results[id(value)] for value in arrays]
 
 
 def unwritten(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:

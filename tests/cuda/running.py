@@ -45,7 +45,8 @@ class Programs:
 
 def launch(emulated: Emulated, code: Code, arrays: dict[UOp, Any], orders: Sequence[int] = ORDERS) -> None:
     """Run a kernel on the arrays of nodes; arrays that it makes are added."""
-    given = [arrays[node] if node in arrays else unwritten(node.shape, node.dtype) for node in code.arguments]
+    made = {n: unwritten(n.shape, n.dtype) for n in code.arguments if n not in arrays}
+    given = [made[n] if n in made else arrays[n] for n in code.arguments]
     results = [emulated.run(code, given, order) for order in orders]
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):

@@ -1,32 +1,195 @@
-"""Nests as CUDA kernels, run on the CPU: they give what the graph gives, in any order of the threads."""
+"""Nests as CUDA kernels, run on the CPU: they compute what they mean, in any order of the threads."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.cuda.running import Programs
+import tinyfn.numpy as tnp
+from tests.cuda.emulator import Emulated, unwritten
+from tests.cuda.running import Programs, launch
+from tests.lower import pointwise
 from tests.lower.test_nests import FUNCTIONS, agree, lowered
+from tests.lower.test_render_nests import CASES, Case, add, array, at, mul, ranges, values
+from tests.lower.test_render_parts import LEAVES, one_kernel, partial_sums
+from tinyfn.devices.nvrtc import compile_cuda
+from tinyfn.lower import cuda_schedule, render_cuda
+from tinyfn.lower.index import load
+from tinyfn.lower.interpret import run_nest
+from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
+from tinyfn.lower.render_cuda import Code, render
+from tinyfn.trace import dtype as dtypes
+from tinyfn.trace import prims as p
+from tinyfn.trace import scalar as s
+from tinyfn.trace import sint
+from tinyfn.trace.uop import UOp, const
 
 SHAPES = [(1, 1), (4, 5), (33, 65), (3, 200), (128, 40), (2, 1500)]
-CASES = [(name, shape) for name in FUNCTIONS for shape in SHAPES]
 
 
-@pytest.fixture(scope="module")
-def programs() -> Any:
+def test_nests_of_functions() -> None:
+    cases = [(name, shape) for name in FUNCTIONS for shape in SHAPES]
     graphs = []
-    for name, shape in CASES:
+    for name, shape in cases:
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         graphs.append(lowered(FUNCTIONS[name], x))
-    return graphs, Programs([graph for graph, _ in graphs])
-
-
-def test_nests_give_what_the_graph_gives(programs: Any) -> None:
-    graphs, compiled = programs
-    for number, ((name, shape), (graph, values)) in enumerate(zip(CASES, graphs, strict=True)):
+    programs = Programs([graph for graph, _ in graphs])
+    for number, ((name, shape), (graph, given)) in enumerate(zip(cases, graphs, strict=True)):
         try:
-            agree(compiled.run(number, graph, values), graph.run(values))
+            agree(programs.run(number, graph, given), graph.run(given))
         except AssertionError as error:
             raise AssertionError(f"{name} of {shape}: {error}") from error
+
+
+def row_of(size: int, reads: Callable[[UOp], UOp]) -> Case:
+    """Each row doubled and kept, and what was kept elsewhere in the row, plus the row's sum."""
+    x, out, total = array(3, size), array(3, size), array(3)
+    buffer = array(size)
+    o, k = sint.Variable("o0", 0, 2), sint.Variable("i0", 0, size - 1)
+    doubled = mul(load(x, (o, k)), const(2, dtypes.float32))
+    first = Pass((k,), (Reduce(total, s.ADD, doubled),), (Store(buffer, at(k), doubled),))
+    second = Pass((k,), (), (Store(out, at((o, size), k), add(load(buffer, (reads(k),)), result(total))),))
+    return Nest((o,), (first, second), frozenset((buffer,))), values(x)
+
+
+def columns_and_rows() -> Case:
+    """Two sums of one pass, of which one is stored and read again by all threads of the point."""
+    x, out, kept, high, total = array(5, 300), array(5, 300), array(5), array(5), array(5)
+    (o,), (k,) = ranges("o", 5), ranges("i", 300)
+    element = load(x, (o, k))
+    first = Pass((k,), (Reduce(total, s.ADD, element), Reduce(high, s.MAX, element)), ())
+    second = Pass((), (), (Store(kept, at(o), add(result(total), result(high))),))
+    third = Pass((k,), (), (Store(out, at((o, 300), k), add(load(kept, (o,)), element)),))
+    return Nest((o,), (first, second, third), frozenset()), values(x)
+
+
+NESTS: dict[str, Callable[[], Case]] = {
+    **CASES,
+    "columns_and_rows": columns_and_rows,
+    "row in registers": lambda: row_of(300, lambda k: k),
+    "row in shared memory": lambda: row_of(300, lambda k: sint.sub(299, k)),
+    "row in the shared memory of a block": lambda: row_of(5000, lambda k: sint.sub(4999, k)),
+    "long row in registers": lambda: row_of(5000, lambda k: k),
+    "row in scratch memory": lambda: row_of(20_000, lambda k: sint.sub(19_999, k)),
+    "long row of which threads read their own": lambda: row_of(20_000, lambda k: k),
+}
+
+
+@pytest.mark.parametrize("group", [None, 1, 32, 256])
+def test_nests_by_hand(group: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every nest with each number of threads to a point."""
+    if group is not None:
+        monkeypatch.setattr(cuda_schedule, "_group", lambda nest: group)
+    made = [(name, *case()) for name, case in NESTS.items()]
+    codes = [render(Kernel((nest,))) for _, nest, _ in made]
+    emulated = Emulated(codes)
+    for (name, nest, given), code in zip(made, codes, strict=True):
+        want, got = dict(given), dict(given)
+        if sum(a.size for a in given.values()) < 3000:
+            pointwise.run(nest, want)
+        else:
+            run_nest(nest, want)
+        try:
+            launch(emulated, code, got)
+            for node in nest.stored:
+                np.testing.assert_array_equal(got[node], want[node])
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+def test_where_a_row_is_kept() -> None:
+    def plan(name: str) -> cuda_schedule.Mapping:
+        return cuda_schedule.schedule(NESTS[name]()[0])
+
+    assert plan("row in registers").registers and plan("long row in registers").registers
+    assert plan("row in shared memory").group == 32 and plan("row in shared memory").row_bytes == 1200
+    assert plan("row in the shared memory of a block").row_bytes == 20_000
+    assert plan("row in scratch memory").in_workspace
+
+
+def run_kernel(kernel: Kernel, given: dict[UOp, np.ndarray]) -> Code:
+    """Run a kernel, and compare all that it stores with what its nests mean."""
+    want, got = dict(given), dict(given)
+    for nest in (*kernel.parts, *kernel.finish):
+        run_nest(nest, want)
+    code = render(kernel)
+    launch(Emulated([code]), code, got)
+    for nest in (*kernel.parts, *kernel.finish):
+        for node in nest.stored:
+            np.testing.assert_allclose(got[node], want[node], rtol=1e-5, atol=1e-5)
+    assert compile_cuda(code.source, "sm_90")[:4] == b"\x7fELF"
+    return code
+
+
+def test_equal_parts_share_their_function() -> None:
+    kernel, given = one_kernel(lambda *xs: [tnp.exp(x) + x for x in xs], *[(4, 9), (30,)] * 100)
+    code = run_kernel(kernel, given)
+    assert code.source.count("__forceinline__ void part") == 2 and code.grid == 200
+    kernel, given = one_kernel(lambda *xs: [x * 2 + 1 for x in xs], *LEAVES)
+    run_kernel(kernel, given)
+
+
+def test_more_arguments_than_a_launch_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render_cuda, "MOST_ARGUMENTS", 10)
+    kernel, given = one_kernel(lambda *xs: [x * 2 + 1 for x in xs], *LEAVES)
+    assert run_kernel(kernel, given).indirect
+
+
+def test_parts_of_different_kinds() -> None:
+    def function(x: Any, y: Any, z: Any) -> Any:
+        shifted = x - x.max(-1, keepdims=True)
+        return shifted / shifted.sum(-1, keepdims=True), y.sum(0), z * 2, (x.T + 1), y.sum(1)
+
+    run_kernel(*one_kernel(function, (33, 17), (65, 3000), (3, 5)))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_finish_runs_after_all_parts(parts: int) -> None:
+    code = run_kernel(*partial_sums(parts))
+    assert code.scratch and "is_last_block" in code.source
+
+
+def partial_columns(rows: int, columns: int, pieces: int) -> tuple[Kernel, dict[UOp, np.ndarray]]:
+    """Sums of columns by pieces of the rows, and a finish that adds up the pieces and then squares the sums."""
+    x = array(pieces, rows, columns)
+    partial, total, square = array(pieces, columns), array(columns), array(columns)
+    o, c = sint.Variable("o0", 0, pieces - 1), sint.Variable("o1", 0, columns - 1)
+    i, k = sint.Variable("i0", 0, rows - 1), sint.Variable("i0", 0, pieces - 1)
+    sums = Pass((i,), (Reduce(partial, s.ADD, load(x, (o, i, c))),), ())
+    part = Nest(
+        (o, c), (sums, Pass((), (), (Store(partial, at((o, columns), c), result(partial)),))), frozenset()
+    )
+    whole = p.reduce_sum(partial, axes=(0,))
+    last = Nest(
+        (c,),
+        (
+            Pass((k,), (Reduce(whole, s.ADD, load(partial, (k, c))),), ()),
+            Pass((), (), (Store(total, at(c), result(whole)),)),
+        ),
+        frozenset(),
+    )
+    squares = Nest(
+        (c,), (Pass((), (), (Store(square, at(c), mul(load(total, (c,)), load(total, (c,)))),)),), frozenset()
+    )
+    return Kernel((part,), (last, squares)), values(x)
+
+
+def test_a_finish_of_many_points_can_be_launched_again() -> None:
+    for rows, columns, pieces in [(5, 700, 6), (3, 1, 2000), (40, 90, 9)]:
+        kernel, given = partial_columns(rows, columns, pieces)
+        code = run_kernel(kernel, given)
+        # The count of blocks is zero again after a launch: the scratch memory of one serves the next.
+        scratch = np.zeros(code.scratch, np.uint8)
+        made = given | {n: unwritten(n.shape, n.dtype) for n in code.arguments if n not in given}
+        arrays = [made[n] for n in code.arguments]
+        emulated = Emulated([code])
+        *_, after = emulated.run(code._replace(scratch=0), [*arrays, scratch])
+        assert not after[:4].any()
+
+
+def test_kernels_compile_for_a_gpu() -> None:
+    nests = [case()[0] for case in NESTS.values()]
+    assert compile_cuda(render(Kernel(tuple(nests))).source, "sm_90")[:4] == b"\x7fELF"

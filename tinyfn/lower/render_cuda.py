@@ -1,29 +1,22 @@
 """Rendering kernels as CUDA C.
 
 A kernel is `kernel(Arguments)`, whose argument is a table of the addresses of its arrays. Each part has a range of blocks, and is
-a function of its own, which parts that are the same up to their arrays share. The points of a part's outer ranges are divided
-among threads, warps or blocks (`cuda_schedule`); the threads that share a point take the elements of its inner ranges in turn,
-combine their reductions in a fixed order, and wait for each other where one reads what another wrote. The block that is done
-last runs the nests of `finish`.
+a function of its own (`cuda_nest`, `cuda_contraction`), which parts that are the same up to their arrays share. The block that is
+done last runs the nests of `finish`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..trace import sint
-from ..trace.uop import CONST, UOp
+from ..trace.uop import UOp
 from .cuda_contraction import contraction
-from .cuda_expressions import SUPPORTED, TYPES, Expressions, Scope, Writer, literal
-from .cuda_function import SHARED_MAX, THREADS, WARP, Function, device_function, pointers
+from .cuda_expressions import SUPPORTED
+from .cuda_function import SHARED_MAX, THREADS, Function
+from .cuda_nest import loops
 from .cuda_prelude import prelude
-from .cuda_schedule import Mapping, inner_size, points_of, schedule
-from .index import LOAD
-from .nest import Kernel, Nest, Pass, Reduce, elements_of, result, size_of
+from .nest import Kernel, Nest
 from .program import ProgramSpec, specify
 from .renderer import Renderer
 from .structure import structure
@@ -31,15 +24,16 @@ from .tensor_cores import cuda_tensor_cores
 
 # Memory that the finish of a kernel needs for its count of blocks, at the start of the scratch memory.
 COUNTER_BYTES = 16
-# Rows that do not fit into shared memory are in scratch memory, of so many blocks.
-WORKSPACE_BLOCKS = 512
+# So many addresses can be handed over with a launch; more have to be in memory.
+MOST_ARGUMENTS = 4000
 
 
 class Code(NamedTuple):
     """A kernel in CUDA C: `extern "C" __global__ void kernel(Arguments)`, where Arguments are addresses, those of the `arguments`
     first, and then, if `scratch` is not 0, of so many bytes of the kernel's own, which are 0 before the first launch.
 
-    It is launched with `grid` blocks of `block` threads, each with `shared` bytes of shared memory."""
+    It is launched with `grid` blocks of `block` threads, each with `shared` bytes of shared memory. If it is `indirect`, the
+    addresses are a table in memory, whose address Arguments has."""
 
     source: str
     arguments: tuple[UOp, ...]
@@ -47,6 +41,7 @@ class Code(NamedTuple):
     block: int
     shared: int = 0
     scratch: int = 0
+    indirect: bool = False
 
 
 class CudaRenderer(Renderer):
@@ -72,381 +67,95 @@ class CudaRenderer(Renderer):
         )
 
 
-class _NestWriter:
-    """Writes the device function of one nest."""
-
-    def __init__(self, nest: Nest, arrays: Sequence[UOp], plan: Mapping):
-        self.nest, self.arrays, self.plan = nest, arrays, plan
-        self.writer = Writer()
-        self.names = {array: f"a{i}" for i, array in enumerate(arrays)}
-        self.expressions = Expressions(self.writer, self.names)
-        # What passes since the last barrier wrote and read: whoever reads or writes it next has to wait.
-        self.stored: set[UOp] = set()
-        self.loaded: set[UOp] = set()
-
-    def function(self, name: str) -> Function:
-        """The text, and what a launch needs for it."""
-        plan, total = self.plan, points_of(self.nest)
-        self._arrays()
-        blocks = -(-total // plan.rows)
-        workspace = 0
-        if plan.in_workspace:
-            blocks = min(blocks, WORKSPACE_BLOCKS)
-            workspace = blocks * plan.row_bytes
-        kind = "int" if total + THREADS < 2**31 else "long long"
-        start = _place(plan, kind)
-        if plan.group > 1:
-            self.writer.line(f"const int lane = threadIdx.x % {plan.group};")
-        # In the finish, one block does what others do in a launch; in a launch, each block has one turn.
-        head = f"for ({kind} point = {start}; point < {total}; point += ({kind})blocks * {plan.rows})"
-        with self.writer.block(head):
-            scope = Scope()
-            self.expressions.ranges(self.nest.outer, "point", scope)
-            for array in sorted(plan.registers, key=self.names.__getitem__):
-                size = self._register_count(array)
-                self.writer.line(f"{TYPES[array.dtype]} {self.names[array]}[{size}];")
-            self._passes(self.nest.passes, scope)
-            if plan.offsets or self._is_read_again():
-                self._barrier()
-        shared = 0 if plan.in_workspace else plan.rows * plan.row_bytes
-        return device_function(name, self.writer, blocks, shared, workspace)
-
-    def _arrays(self) -> None:
-        pointers(self.writer, self.arrays, self.nest.stored)
-        for i, array in enumerate(sorted(self.nest.local, key=lambda a: _order(self.nest, a))):
-            self.names[array] = f"row{i}"
-        if self.plan.row_bytes:
-            base = (
-                "workspace + (size_t)block"
-                if self.plan.in_workspace
-                else f"shared + threadIdx.x / {self.plan.group}"
-            )
-            self.writer.line(f"char *row = {base} * {self.plan.row_bytes};")
-        for array, offset in self.plan.offsets:
-            kind = TYPES[array.dtype]
-            self.writer.line(f"{kind} *{self.names[array]} = ({kind} *)(row + {offset});")
-
-    def _register_count(self, array: UOp) -> int:
-        size = 1 + max(
-            sint.bounds(s.position)[1] for each in self.nest.every() for s in each.stores if s.node is array
-        )
-        return -(-size // self.plan.group)
-
-    def _is_read_again(self) -> bool:
-        return self.plan.group > 1 and bool(set(self.nest.stored) & set(self.nest.loaded))
-
-    def _passes(self, passes: Sequence[Pass], scope: Scope) -> None:
-        for each in passes:
-            if each.passes:
-                self._pass_of_passes(each, scope)
-            else:
-                self._pass(each, scope)
-
-    # Waiting
-
-    def _barrier(self) -> None:
-        if self.plan.group > 1:
-            self.writer.line("__syncwarp();" if self.plan.group == WARP else "__syncthreads();")
-        self.stored, self.loaded = set(), set()
-
-    def _wait_for(self, each: Pass) -> None:
-        """A barrier if a pass touches what others have written, or writes what others have read."""
-        loaded, stored = _touched(each)
-        if (loaded | stored) & self.stored or stored & self.loaded:
-            self._barrier()
-
-    def _note(self, each: Pass) -> None:
-        loaded, stored = _touched(each)
-        self.stored |= stored - self.plan.registers
-        self.loaded |= loaded - self.plan.registers
-
-    # Passes
-
-    def _pass_of_passes(self, each: Pass, scope: Scope) -> None:
-        """All threads of the group walk through the pass's points together, and share the passes at each."""
-        totals = self._totals(each)
-        inside = Scope(scope)
-        self._barrier()  # so that what was before the loop need not be waited for in its first turn alone
-        with ExitStack() as loops:
-            for r in each.inner:
-                loops.enter_context(self._loop(r, inside))
-            self._passes(each.passes, inside)
-            own = each._replace(passes=())
-            self._wait_for(own)
-            self._stores_of_one(own, Scope(inside))
-            here = Scope(inside)
-            for reduction, total in zip(each.reductions, totals, strict=True):
-                self._accumulate(reduction, total, here)
-            self._note(own)
-            self._barrier()
-        for reduction, total in zip(each.reductions, totals, strict=True):
-            self._keep(reduction, total, scope)
-
-    def _loop(self, r: UOp, scope: Scope) -> Any:
-        name = scope.values[r] = self.writer.name(str(r.arg[0]), numbered=False)
-        return self.writer.block(f"for (int {name} = 0; {name} < {size_of(r)}; {name}++)")
-
-    def _stores_of_one(self, each: Pass, scope: Scope) -> None:
-        """Stores that belong to the point as a whole are done by one thread."""
-        if not each.stores:
-            return
-        with ExitStack() as stack:
-            if self.plan.group > 1:
-                stack.enter_context(self.writer.block("if (lane == 0)"))
-            self._stores(each, scope)
-
-    def _stores(self, each: Pass, scope: Scope) -> None:
-        for store in each.stores:
-            value = self.expressions.value(store.value, scope)
-            self.writer.line(f"{self.expressions.element(store.node, store.position, scope)} = {value};")
-
-    def _pass(self, each: Pass, scope: Scope) -> None:
-        self._wait_for(each)
-        if not each.inner:
-            for reduction in each.reductions:
-                self._keep(reduction, self.expressions.value(reduction.value, Scope(scope)), scope)
-            self._stores_of_one(each, Scope(scope))
-            self._note(each)
-            return
-        self._hoist(each, scope)
-        totals = self._totals(each)
-        size = inner_size(each)
-        here = Scope(scope)
-        if self.plan.group == 1:
-            with ExitStack() as loops:
-                for r in each.inner:
-                    loops.enter_context(self._loop(r, here))
-                self._body(each, totals, here)
-        elif _touches(each, self.plan.registers):
-            self._in_registers(each, totals, here, size)
-        else:
-            e = self.writer.name("e")
-            if size % self.plan.group == 0 or size > self.plan.group:
-                self.writer.line("#pragma unroll 4")
-            with self.writer.block(f"for (int {e} = lane; {e} < {size}; {e} += {self.plan.group})"):
-                self.expressions.ranges(each.inner, e, here)
-                self._body(each, totals, here)
-        for reduction, total in zip(each.reductions, totals, strict=True):
-            if self.plan.group > 1:
-                self._combine_threads(reduction, total)
-            self._keep(reduction, total, scope)
-        self._note(each)
-
-    def _in_registers(self, each: Pass, totals: Sequence[str], here: Scope, size: int) -> None:
-        """A pass over a row whose elements are kept by the threads that made them."""
-        k, e = self.writer.name("k"), self.writer.name("e")
-        group = self.plan.group
-        for array in self.plan.registers:
-            self.expressions.at[array] = f"{self.names[array]}[{k}]"
-        self.writer.line("#pragma unroll")
-        with ExitStack() as stack:
-            stack.enter_context(self.writer.block(f"for (int {k} = 0; {k} < {-(-size // group)}; {k}++)"))
-            self.writer.line(f"const int {e} = {k} * {group} + lane;")
-            if size % group:
-                stack.enter_context(self.writer.block(f"if ({e} < {size})"))
-            self.expressions.ranges(each.inner, e, here)
-            self._body(each, totals, here)
-
-    def _body(self, each: Pass, totals: Sequence[str], scope: Scope) -> None:
-        self._stores(each, scope)
-        for reduction, total in zip(each.reductions, totals, strict=True):
-            self._accumulate(reduction, total, scope)
-
-    def _hoist(self, each: Pass, scope: Scope) -> None:
-        """Make what does not depend on the pass's ranges before its loops."""
-        inner, changing = set(each.inner), set(self.nest.local) | set(self.nest.stored)
-        moving: dict[UOp, bool] = {}
-        for node in elements_of(*[r.value for r in each.reductions], *[store.value for store in each.stores]):
-            if node.op is LOAD:
-                # Not one with a condition: it may be all that keeps a loop from reading at all.
-                moving[node] = (
-                    len(node.src) > 1 or node.arg in changing or not _is_fixed(node.src[0], inner, changing)
-                )
-            else:
-                moving[node] = node in inner or any(moving[n] for n in node.src)
-            if not moving[node] and node.op is not CONST:
-                self.expressions.value(node, scope)
-
-    # Reductions
-
-    def _totals(self, each: Pass) -> list[str]:
-        totals = []
-        for reduction in each.reductions:
-            assert reduction.op.identity is not None
-            dtype = reduction.value.dtype
-            name = self.writer.name("total")
-            first = literal(np.asarray(reduction.op.identity(dtype), dtype)[()], dtype)
-            self.writer.line(f"{TYPES[dtype]} {name} = {first};")
-            totals.append(name)
-        return totals
-
-    def _accumulate(self, reduction: Reduce, total: str, scope: Scope) -> None:
-        value = self.expressions.value(reduction.value, scope)
-        combined = self.expressions.on_values(reduction.op, reduction.value.dtype, [total, value])
-        self.writer.line(f"{total} = {combined};")
-
-    def _combine_threads(self, reduction: Reduce, total: str) -> None:
-        kind = TYPES[reduction.value.dtype]
-        combined = self.expressions.on_values(reduction.op, reduction.value.dtype, ["a", "b"])
-        function = f"[]({kind} a, {kind} b) -> {kind} {{ return {combined}; }}"
-        helper = "warp_reduce" if self.plan.group == WARP else "block_reduce"
-        self.writer.line(f"{total} = {self.writer.call(helper, total, function)};")
-
-    def _keep(self, reduction: Reduce, total: str, scope: Scope) -> None:
-        """A reduction's result, in the reduction's own dtype, for the passes after it."""
-        value = self.expressions.cast(total, reduction.value.dtype, reduction.node.dtype)
-        self.expressions.define(result(reduction.node), value, scope, TYPES[reduction.node.dtype])
-
-
-def _place(plan: Mapping, kind: str) -> str:
-    """The first point of a thread."""
-    within = "threadIdx.x" if plan.group == 1 else f"threadIdx.x / {plan.group}"
-    return f"({kind})block" if plan.rows == 1 else f"({kind})block * {plan.rows} + {within}"
-
-
-def _order(nest: Nest, array: UOp) -> int:
-    """The place of a local array among those that the nest stores."""
-    stores = [store.node for each in nest.every() for store in each.stores]
-    return stores.index(array)
-
-
-def _touched(each: Pass) -> tuple[set[UOp], set[UOp]]:
-    """The arrays that a pass loads and stores."""
-    loaded: set[UOp] = set()
-    stored: set[UOp] = set()
-    for part in each.every():
-        stored |= {s.node for s in part.stores}
-        pending = [
-            *(r.value for r in part.reductions),
-            *(e for s in part.stores for e in (s.value, s.position)),
-        ]
-        while pending:
-            loads = [n for n in elements_of(*pending) if n.op is LOAD]
-            loaded |= {n.arg for n in loads}
-            pending = [s for n in loads for s in n.src]
-    return loaded, stored
-
-
-def _touches(each: Pass, arrays: frozenset[UOp]) -> bool:
-    loaded, stored = _touched(each)
-    return not arrays.isdisjoint(loaded | stored)
-
-
-def _is_fixed(position: UOp, inner: set[UOp], changing: set[UOp]) -> bool:
-    """Whether a position is the same at all points of ranges, whatever is written to these arrays meanwhile."""
-    for node in elements_of(position):
-        if node in inner:
-            return False
-        if node.op is LOAD and (
-            node.arg in changing or not all(_is_fixed(s, inner, changing) for s in node.src)
-        ):
-            return False
-    return True
-
-
-def _loops(nest: Nest, arrays: Sequence[UOp], name: str) -> Function:
-    return _NestWriter(nest, arrays, schedule(nest)).function(name)
-
-
 # What makes a device function of a nest, in the order in which they are asked; None means that it is a nest for the next.
-GENERATORS: tuple[Callable[[Nest, Sequence[UOp], str], Function | None], ...] = (contraction, _loops)
+GENERATORS: tuple[Callable[[Nest, Sequence[UOp], str], Function | None], ...] = (contraction, loops)
 
 
-class _Kernel:
-    """Puts a kernel together from the functions of its nests."""
+class _Part(NamedTuple):
+    """A nest of a kernel: the number of its function, the function, and where its arguments and its workspace begin."""
 
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
-        self.functions: dict[Any, tuple[int, Function]] = {}
-        self.tables: list[
-            tuple[int, Function, int]
-        ] = []  # number of the function, the function, offset of its arguments
-        self.arguments: list[UOp] = []
+    number: int
+    function: Function
+    arguments: int
+    workspace: int
 
-    def _function(self, nest: Nest) -> tuple[int, Function, int]:
-        key, arrays = structure(nest)
-        if key not in self.functions:
-            number = len(self.functions)
-            for generator in GENERATORS:
-                made = generator(nest, arrays, f"part{number}")
-                if made is not None:
-                    self.functions[key] = number, made
-                    break
-        offset = len(self.arguments)
-        self.arguments += arrays
-        return (*self.functions[key], offset)
-
-    def code(self) -> Code:
-        """The whole source."""
-        parts = [self._function(nest) for nest in self.kernel.parts]
-        finish = [self._function(nest) for nest in self.kernel.finish]
-        everything = [function for _, function in self.functions.values()]
-        shared = max(function.shared for function in everything)
-        # Each part has a workspace of its own: parts run at the same time.
-        start = COUNTER_BYTES if finish else 0
-        places = []
-        for _, function, _ in (*parts, *finish):
-            places.append(start)
-            start += function.workspace
-        helpers = dict.fromkeys(h for function in everything for h in function.helpers)
-        helpers |= dict.fromkeys(["is_last_block"] * bool(finish) + ["shared_memory"] * bool(shared))
-        lines = [prelude(helpers, THREADS), *[function.text for function in everything]]
-        count = len(self.arguments) + (1 if start else 0)
-        lines.append(f"struct Arguments {{ void *address[{max(1, count)}]; }};\n")
-        body: list[str] = []
-        body.append(f"  char *shared = {'shared_memory()' if shared else 'nullptr'};")
-        scratch = f"(char *)given.address[{len(self.arguments)}]" if start else "nullptr"
-        body.append(f"  char *scratch = {scratch};")
-        grid = sum(function.blocks for _, function, _ in parts)
-        if len(parts) == 1:
-            body.append(_call(parts[0], "blockIdx.x", str(grid), places[0]))
-        else:
-            lines.append(_part_tables(parts, places))
-            body += _dispatch(parts)
-        if finish:
-            body.append("  if (!is_last_block((unsigned *)scratch)) return;")
-            for part, place in zip(finish, places[len(parts) :], strict=True):
-                body += [_call(part, "0", "1", place), "  __syncthreads();"]
-        head = f'extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const __grid_constant__ Arguments given) {{'
-        lines.append("\n".join([head, *body, "}", ""]))
-        return Code("\n".join(lines), tuple(self.arguments), grid, THREADS, shared, start)
-
-
-def _call(part: tuple[int, Function, int], block: str, blocks: str, place: int) -> str:
-    number, _, offset = part
-    return f"  part{number}({block}, {blocks}, given.address + {offset}, shared, scratch + {place});"
-
-
-def _part_tables(parts: Sequence[tuple[int, Function, int]], places: Sequence[int]) -> str:
-    """For each part its function, its first block, and where its arguments and its workspace begin."""
-    first, rows = 0, []
-    for (number, function, offset), place in zip(parts, places, strict=True):
-        rows.append(f"  {{{number}, {first}, {function.blocks}, {offset}, {place}}},")
-        first += function.blocks
-    head = "static __constant__ const struct { int function, first, blocks, offset; long long workspace; } parts[] = {"
-    return "\n".join([head, *rows, "};", ""])
-
-
-def _dispatch(parts: Sequence[tuple[int, Function, int]]) -> list[str]:
-    """The search for the part of a block, and the call of its function."""
-    lines = [
-        "  const int block = blockIdx.x;",
-        f"  int low = 0, high = {len(parts) - 1};",
-        "  while (low < high) {",
-        "    const int middle = (low + high + 1) / 2;",
-        "    if (parts[middle].first <= block) low = middle; else high = middle - 1;",
-        "  }",
-        "  void *const *arguments = given.address + parts[low].offset;",
-        "  switch (parts[low].function) {",
-    ]
-    for number in sorted({number for number, _, _ in parts}):
-        lines.append(
-            f"    case {number}: part{number}(block - parts[low].first, parts[low].blocks, arguments, shared, "
-            "scratch + parts[low].workspace); break;"
-        )
-    return [*lines, "  }"]
+    def call(self, block: str, blocks: int) -> str:
+        """The call for one block."""
+        arguments = f"given.address + {self.arguments}, shared, scratch + {self.workspace}"
+        return f"part{self.number}({block}, {blocks}, {arguments});"
 
 
 def render(kernel: Kernel) -> Code:
     """The CUDA C of a kernel, and how it is launched."""
-    return _Kernel(kernel).code()
+    functions: dict[Any, tuple[int, Function]] = {}
+    arguments: list[UOp] = []
+    scratch = COUNTER_BYTES if kernel.finish else 0
+
+    def part(nest: Nest) -> _Part:
+        nonlocal scratch
+        key, arrays = structure(nest)
+        if key not in functions:
+            candidates = (make(nest, arrays, f"part{len(functions)}") for make in GENERATORS)
+            functions[key] = len(functions), next(made for made in candidates if made is not None)
+        made = _Part(*functions[key], len(arguments), scratch)
+        arguments.extend(arrays)
+        scratch += made.function.workspace  # parts run at the same time, so that each has its own
+        return made
+
+    parts, finish = [part(nest) for nest in kernel.parts], [part(nest) for nest in kernel.finish]
+    texts = [function for _, function in functions.values()]
+    shared = max(function.shared for function in texts)
+    grid = sum(each.function.blocks for each in parts)
+    used = [helper for function in texts for helper in function.helpers]
+    used += ["is_last_block"] * bool(finish) + ["shared_memory"] * bool(shared)
+    count = len(arguments) + (scratch > 0)
+    indirect = count > MOST_ARGUMENTS
+    table = "void *const *address" if indirect else f"void *address[{max(1, count)}]"
+    body = [
+        f"char *shared = {'shared_memory()' if shared else 'nullptr'};",
+        f"char *scratch = {f'(char *)given.address[{len(arguments)}]' if scratch else 'nullptr'};",
+        *([parts[0].call("blockIdx.x", grid)] if len(parts) == 1 else _dispatch(parts)),
+    ]
+    if finish:
+        body.append("if (!is_last_block((unsigned *)scratch)) return;")
+        for each in finish:
+            body += [each.call("0", 1), "__syncthreads();"]
+    source = [
+        prelude(used, THREADS),
+        *[function.text for function in texts],
+        f"struct Arguments {{ {table}; }};\n",
+        *([_table(parts)] if len(parts) > 1 else []),
+        f'extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const __grid_constant__ Arguments given) {{',
+        *[f"  {line}" for line in body],
+        "}\n",
+    ]
+    return Code("\n".join(source), tuple(arguments), grid, THREADS, shared, scratch, indirect)
+
+
+def _table(parts: Sequence[_Part]) -> str:
+    """For each part the number of its function, its blocks, and where its arguments and its workspace begin."""
+    first, rows = 0, []
+    for number, function, arguments, workspace in parts:
+        rows.append(f"  {{{number}, {first}, {function.blocks}, {arguments}, {workspace}}},")
+        first += function.blocks
+    row = "struct { int function, first, blocks, arguments; long long workspace; }"
+    return "\n".join([f"static __constant__ const {row} parts[] = {{", *rows, "};", ""])
+
+
+def _dispatch(parts: Sequence[_Part]) -> list[str]:
+    """The search for the part of a block, and the call of its function."""
+    lines = [
+        "const int block = blockIdx.x;",
+        f"int low = 0, high = {len(parts) - 1};",
+        "while (low < high) {",
+        "  const int middle = (low + high + 1) / 2;",
+        "  if (parts[middle].first <= block) low = middle; else high = middle - 1;",
+        "}",
+        "const auto part = parts[low];",
+        "void *const *arguments = given.address + part.arguments;",
+        "switch (part.function) {",
+    ]
+    for number in sorted({part.number for part in parts}):
+        given = "block - part.first, part.blocks, arguments, shared, scratch + part.workspace"
+        lines.append(f"  case {number}: part{number}({given}); break;")
+    return [*lines, "}"]

@@ -1,0 +1,301 @@
+"""Nests as CUDA C loops: the points of the outer ranges divided among threads, warps or blocks.
+
+The threads that share a point take the elements of a pass's inner ranges in turn, combine their reductions in a fixed order, and
+wait for each other where one reads what another wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from ..trace import sint
+from ..trace.uop import CONST, UOp
+from .cuda_expressions import TYPES, Expressions, Scope, Writer, literal
+from .cuda_function import THREADS, WARP, Function, device_function, pointers
+from .cuda_schedule import Mapping, inner_size, points_of, schedule
+from .index import LOAD
+from .nest import Nest, Pass, Reduce, elements_of, result, size_of
+
+# Rows that do not fit into shared memory are in scratch memory, of so many blocks.
+WORKSPACE_BLOCKS = 512
+
+
+def loops(nest: Nest, arrays: Sequence[UOp], name: str) -> Function:
+    """The device function of any nest."""
+    return _NestWriter(nest, arrays, schedule(nest)).function(name)
+
+
+class _NestWriter:
+    """Writes the device function of one nest."""
+
+    def __init__(self, nest: Nest, arrays: Sequence[UOp], plan: Mapping):
+        self.nest, self.arrays, self.plan = nest, arrays, plan
+        self.writer = Writer()
+        self.names = {array: f"a{i}" for i, array in enumerate(arrays)}
+        self.expressions = Expressions(self.writer, self.names)
+        # What passes since the last barrier wrote and read: whoever reads or writes it next has to wait.
+        self.stored: set[UOp] = set()
+        self.loaded: set[UOp] = set()
+
+    def function(self, name: str) -> Function:
+        """The text, and what a launch needs for it."""
+        plan, total = self.plan, points_of(self.nest)
+        self._arrays()
+        blocks = -(-total // plan.rows)
+        workspace = 0
+        if plan.in_workspace:
+            blocks = min(blocks, WORKSPACE_BLOCKS)
+            workspace = blocks * plan.row_bytes
+        kind = "int" if total + THREADS < 2**31 else "long long"
+        start = _place(plan, kind)
+        if plan.group > 1:
+            self.writer.line(f"const int lane = threadIdx.x % {plan.group};")
+        # In the finish, one block does what others do in a launch; in a launch, each block has one turn.
+        head = f"for ({kind} point = {start}; point < {total}; point += ({kind})blocks * {plan.rows})"
+        with self.writer.block(head):
+            scope = Scope()
+            self.expressions.ranges(self.nest.outer, "point", scope)
+            for array in sorted(plan.registers, key=self.names.__getitem__):
+                size = self._register_count(array)
+                self.writer.line(f"{TYPES[array.dtype]} {self.names[array]}[{size}];")
+            self._passes(self.nest.passes, scope)
+            if plan.offsets or self._is_read_again():
+                self._barrier()
+        shared = 0 if plan.in_workspace else plan.rows * plan.row_bytes
+        return device_function(name, self.writer, blocks, shared, workspace)
+
+    def _arrays(self) -> None:
+        pointers(self.writer, self.arrays, self.nest.stored)
+        for i, array in enumerate(sorted(self.nest.local, key=lambda a: _order(self.nest, a))):
+            self.names[array] = f"row{i}"
+        if self.plan.row_bytes:
+            base = (
+                "workspace + (size_t)block"
+                if self.plan.in_workspace
+                else f"shared + threadIdx.x / {self.plan.group}"
+            )
+            self.writer.line(f"char *row = {base} * {self.plan.row_bytes};")
+        for array, offset in self.plan.offsets:
+            kind = TYPES[array.dtype]
+            self.writer.line(f"{kind} *{self.names[array]} = ({kind} *)(row + {offset});")
+
+    def _register_count(self, array: UOp) -> int:
+        size = 1 + max(
+            sint.bounds(s.position)[1] for each in self.nest.every() for s in each.stores if s.node is array
+        )
+        return -(-size // self.plan.group)
+
+    def _is_read_again(self) -> bool:
+        return self.plan.group > 1 and bool(set(self.nest.stored) & set(self.nest.loaded))
+
+    def _passes(self, passes: Sequence[Pass], scope: Scope) -> None:
+        for each in passes:
+            if each.passes:
+                self._pass_of_passes(each, scope)
+            else:
+                self._pass(each, scope)
+
+    # Waiting
+
+    def _barrier(self) -> None:
+        if self.plan.group > 1:
+            self.writer.line("__syncwarp();" if self.plan.group == WARP else "__syncthreads();")
+        self.stored, self.loaded = set(), set()
+
+    def _wait_for(self, each: Pass) -> None:
+        """A barrier if a pass touches what others have written, or writes what others have read."""
+        loaded, stored = _touched(each)
+        if (loaded | stored) & self.stored or stored & self.loaded:
+            self._barrier()
+
+    def _note(self, each: Pass) -> None:
+        loaded, stored = _touched(each)
+        self.stored |= stored - self.plan.registers
+        self.loaded |= loaded - self.plan.registers
+
+    # Passes
+
+    def _pass_of_passes(self, each: Pass, scope: Scope) -> None:
+        """All threads of the group walk through the pass's points together, and share the passes at each."""
+        totals = self._totals(each)
+        inside = Scope(scope)
+        self._barrier()  # so that what was before the loop need not be waited for in its first turn alone
+        with ExitStack() as loops:
+            for r in each.inner:
+                loops.enter_context(self._loop(r, inside))
+            self._passes(each.passes, inside)
+            own = each._replace(passes=())
+            self._wait_for(own)
+            self._stores_of_one(own, Scope(inside))
+            here = Scope(inside)
+            for reduction, total in zip(each.reductions, totals, strict=True):
+                self._accumulate(reduction, total, here)
+            self._note(own)
+            self._barrier()
+        for reduction, total in zip(each.reductions, totals, strict=True):
+            self._keep(reduction, total, scope)
+
+    def _loop(self, r: UOp, scope: Scope) -> Any:
+        name = scope.values[r] = self.writer.name(str(r.arg[0]), numbered=False)
+        return self.writer.block(f"for (int {name} = 0; {name} < {size_of(r)}; {name}++)")
+
+    def _stores_of_one(self, each: Pass, scope: Scope) -> None:
+        """Stores that belong to the point as a whole are done by one thread."""
+        if not each.stores:
+            return
+        with ExitStack() as stack:
+            if self.plan.group > 1:
+                stack.enter_context(self.writer.block("if (lane == 0)"))
+            self._stores(each, scope)
+
+    def _stores(self, each: Pass, scope: Scope) -> None:
+        for store in each.stores:
+            value = self.expressions.value(store.value, scope)
+            self.writer.line(f"{self.expressions.element(store.node, store.position, scope)} = {value};")
+
+    def _pass(self, each: Pass, scope: Scope) -> None:
+        self._wait_for(each)
+        if not each.inner:
+            for reduction in each.reductions:
+                self._keep(reduction, self.expressions.value(reduction.value, Scope(scope)), scope)
+            self._stores_of_one(each, Scope(scope))
+            self._note(each)
+            return
+        self._hoist(each, scope)
+        totals = self._totals(each)
+        size = inner_size(each)
+        here = Scope(scope)
+        if self.plan.group == 1:
+            with ExitStack() as loops:
+                for r in each.inner:
+                    loops.enter_context(self._loop(r, here))
+                self._body(each, totals, here)
+        elif _touches(each, self.plan.registers):
+            self._in_registers(each, totals, here, size)
+        else:
+            e = self.writer.name("e")
+            if size % self.plan.group == 0 or size > self.plan.group:
+                self.writer.line("#pragma unroll 4")
+            with self.writer.block(f"for (int {e} = lane; {e} < {size}; {e} += {self.plan.group})"):
+                self.expressions.ranges(each.inner, e, here)
+                self._body(each, totals, here)
+        for reduction, total in zip(each.reductions, totals, strict=True):
+            if self.plan.group > 1:
+                self._combine_threads(reduction, total)
+            self._keep(reduction, total, scope)
+        self._note(each)
+
+    def _in_registers(self, each: Pass, totals: Sequence[str], here: Scope, size: int) -> None:
+        """A pass over a row whose elements are kept by the threads that made them."""
+        k, e = self.writer.name("k"), self.writer.name("e")
+        group = self.plan.group
+        for array in self.plan.registers:
+            self.expressions.at[array] = f"{self.names[array]}[{k}]"
+        self.writer.line("#pragma unroll")
+        with ExitStack() as stack:
+            stack.enter_context(self.writer.block(f"for (int {k} = 0; {k} < {-(-size // group)}; {k}++)"))
+            self.writer.line(f"const int {e} = {k} * {group} + lane;")
+            if size % group:
+                stack.enter_context(self.writer.block(f"if ({e} < {size})"))
+            self.expressions.ranges(each.inner, e, here)
+            self._body(each, totals, here)
+
+    def _body(self, each: Pass, totals: Sequence[str], scope: Scope) -> None:
+        self._stores(each, scope)
+        for reduction, total in zip(each.reductions, totals, strict=True):
+            self._accumulate(reduction, total, scope)
+
+    def _hoist(self, each: Pass, scope: Scope) -> None:
+        """Make what does not depend on the pass's ranges before its loops."""
+        inner, changing = set(each.inner), set(self.nest.local) | set(self.nest.stored)
+        moving: dict[UOp, bool] = {}
+        for node in elements_of(*[r.value for r in each.reductions], *[store.value for store in each.stores]):
+            if node.op is LOAD:
+                # Not one with a condition: it may be all that keeps a loop from reading at all.
+                moving[node] = (
+                    len(node.src) > 1 or node.arg in changing or not _is_fixed(node.src[0], inner, changing)
+                )
+            else:
+                moving[node] = node in inner or any(moving[n] for n in node.src)
+            if not moving[node] and node.op is not CONST:
+                self.expressions.value(node, scope)
+
+    # Reductions
+
+    def _totals(self, each: Pass) -> list[str]:
+        totals = []
+        for reduction in each.reductions:
+            assert reduction.op.identity is not None
+            dtype = reduction.value.dtype
+            name = self.writer.name("total")
+            first = literal(np.asarray(reduction.op.identity(dtype), dtype)[()], dtype)
+            self.writer.line(f"{TYPES[dtype]} {name} = {first};")
+            totals.append(name)
+        return totals
+
+    def _accumulate(self, reduction: Reduce, total: str, scope: Scope) -> None:
+        value = self.expressions.value(reduction.value, scope)
+        combined = self.expressions.on_values(reduction.op, reduction.value.dtype, [total, value])
+        self.writer.line(f"{total} = {combined};")
+
+    def _combine_threads(self, reduction: Reduce, total: str) -> None:
+        kind = TYPES[reduction.value.dtype]
+        combined = self.expressions.on_values(reduction.op, reduction.value.dtype, ["a", "b"])
+        function = f"[]({kind} a, {kind} b) -> {kind} {{ return {combined}; }}"
+        helper = "warp_reduce" if self.plan.group == WARP else "block_reduce"
+        self.writer.line(f"{total} = {self.writer.call(helper, total, function)};")
+
+    def _keep(self, reduction: Reduce, total: str, scope: Scope) -> None:
+        """A reduction's result, in the reduction's own dtype, for the passes after it."""
+        value = self.expressions.cast(total, reduction.value.dtype, reduction.node.dtype)
+        self.expressions.define(result(reduction.node), value, scope, TYPES[reduction.node.dtype])
+
+
+def _place(plan: Mapping, kind: str) -> str:
+    """The first point of a thread."""
+    within = "threadIdx.x" if plan.group == 1 else f"threadIdx.x / {plan.group}"
+    return f"({kind})block" if plan.rows == 1 else f"({kind})block * {plan.rows} + {within}"
+
+
+def _order(nest: Nest, array: UOp) -> int:
+    """The place of a local array among those that the nest stores."""
+    stores = [store.node for each in nest.every() for store in each.stores]
+    return stores.index(array)
+
+
+def _touched(each: Pass) -> tuple[set[UOp], set[UOp]]:
+    """The arrays that a pass loads and stores."""
+    loaded: set[UOp] = set()
+    stored: set[UOp] = set()
+    for part in each.every():
+        stored |= {s.node for s in part.stores}
+        pending = [
+            *(r.value for r in part.reductions),
+            *(e for s in part.stores for e in (s.value, s.position)),
+        ]
+        while pending:
+            loads = [n for n in elements_of(*pending) if n.op is LOAD]
+            loaded |= {n.arg for n in loads}
+            pending = [s for n in loads for s in n.src]
+    return loaded, stored
+
+
+def _touches(each: Pass, arrays: frozenset[UOp]) -> bool:
+    loaded, stored = _touched(each)
+    return not arrays.isdisjoint(loaded | stored)
+
+
+def _is_fixed(position: UOp, inner: set[UOp], changing: set[UOp]) -> bool:
+    """Whether a position is the same at all points of ranges, whatever is written to these arrays meanwhile."""
+    for node in elements_of(position):
+        if node in inner:
+            return False
+        if node.op is LOAD and (
+            node.arg in changing or not all(_is_fixed(s, inner, changing) for s in node.src)
+        ):
+            return False
+    return True
