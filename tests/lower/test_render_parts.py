@@ -140,3 +140,16 @@ def sint_zero() -> UOp:
     from tinyfn.lower.index import as_node
 
     return as_node(0)
+
+
+@pytest.mark.parametrize("size", [17, 65, 561])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int16"])
+def test_a_last_vector_of_one_element_writes_that_element_alone(size: int, dtype: str) -> None:
+    x = np.arange(size, dtype=np.float32) % 50
+    graph = tinyfn.jit(lambda x: (x + 1).astype(dtype)).graph(tnp.asarray(x))
+    (kernel,) = group(graph)
+    assert isinstance(kernel, Kernel)
+    memory = np.full(size + 8, 99, graph.outputs[0].dtype)
+    run_kernel(kernel, {graph.inputs[0]: x, graph.outputs[0]: memory[:size]})
+    np.testing.assert_array_equal(memory[:size].astype(np.float32), x + 1)
+    np.testing.assert_array_equal(memory[size:].astype(np.float32), 99)

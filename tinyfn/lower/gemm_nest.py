@@ -19,9 +19,10 @@ from ..trace.uop import UOp, make, rebuild, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
-from .gemm_values import Axis, Evaluation, Linear, at_place, group_ranges, indices, is_index, linear
+from .gemm_values import Axis, Evaluation, at_place, group_ranges, indices, is_index
 from .gemm_writer import TYPES, Value
 from .index import LOAD, as_node
+from .linear import Linear, linear
 from .nest import Nest, Pass, Reduce, Store, result, size_of
 from .target import Target
 

@@ -18,6 +18,7 @@ from ..trace.uop import CONST, UOp, toposort
 from .gemm_matrix import Builder, Place, digits
 from .gemm_writer import Index, Value, suffix
 from .index import LOAD, RESULT
+from .linear import Linear, linear
 from .llvm_scalar import constant, memory_type, register_type
 from .nest import Store, size_of
 
@@ -41,27 +42,6 @@ class Axis(NamedTuple):
                 size *= size_of(r)
             sizes.append(size)
         return tuple(sizes)
-
-
-class Linear(NamedTuple):
-    """An index as `constant + sum(step * range)`, and the ranges that it depends on in another way as well or instead."""
-
-    constant: int
-    steps: dict[UOp, int]
-    other: frozenset[UOp]
-
-
-def linear(index: UOp) -> Linear:
-    """How an index depends on its ranges."""
-    constant, steps, other = 0, {}, set()
-    for monomial, factor in sint.terms(index).items():
-        if not monomial:
-            constant = factor
-        elif len(monomial) == 1 and monomial[0].op is sint.VARIABLE:
-            steps[monomial[0]] = factor
-        else:
-            other.update(sint.variables(monomial))
-    return Linear(constant, steps, frozenset(other))
 
 
 def is_index(node: UOp) -> bool:

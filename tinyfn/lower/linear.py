@@ -11,10 +11,11 @@ from ..trace.uop import CONST, UOp, toposort
 
 
 class Linear(NamedTuple):
-    """A position's steps along ranges, and the ranges on which it depends in another way."""
+    """A position's steps along ranges, the ranges on which it depends in another way, and its constant term."""
 
     steps: Mapping[UOp, int]
     other: frozenset[UOp]
+    constant: int = 0
 
     def along(self, r: UOp) -> int | None:
         """By how much the position grows when the range does by one, or None if that is not the same everywhere."""
@@ -25,6 +26,7 @@ def linear(position: UOp) -> Linear:
     """The linear form of a position in canonical form (`trace.sint`), a sum of terms."""
     steps: dict[UOp, int] = {}
     other: set[UOp] = set()
+    constant = 0
     terms = [position]
     while terms:
         term = terms.pop()
@@ -36,6 +38,8 @@ def linear(position: UOp) -> Linear:
             term, factor = term.src[0], int(term.src[1].value)
         if term.op is sint.VARIABLE:
             steps[term] = steps.get(term, 0) + factor
-        elif term.op is not CONST:
+        elif term.op is CONST:
+            constant += factor * int(term.value)
+        else:
             other.update(n for n in toposort([term]) if n.op is sint.VARIABLE)
-    return Linear(steps, frozenset(other))
+    return Linear(steps, frozenset(other), constant)

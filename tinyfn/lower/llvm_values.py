@@ -345,8 +345,13 @@ class Values(Writer):
             return
         if not is_vector:
             name = self.splat(name, kind)
+        mask = self.masks[column]
         if mine is not None:
             self.do(f"store {self.vector(kind)} {name}, ptr {mine}, align {size}")
+        elif mask is not None and mask.startswith("<i1 true") and mask.count("true") == 1:
+            # A scalar store: of a truncated vector LLVM (20 to 22) would write 32 bits for the only lane.
+            first = self.op(f"extractelement {self.vector(kind)} {name}, i64 0")
+            self.do(f"store {kind} {first}, ptr {self.address(array, position, column)}, align {size}")
         elif step == 1:
             self._store_row(kind, size, name, self.address(array, position, column), self.masks[column])
         elif step == -1:
