@@ -11,20 +11,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..trace.uop import CONST, UOp
+from ..trace.uop import UOp
 from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
-from .index import LOAD
-from .nest import Kernel, Nest, Pass, elements_of, size_of
+from .nest import Kernel, Nest
 from .opts import Opt
 from .render_llvm import render
-from .schedule import apply, choose, chunks
+from .schedule import Facts, apply, choose, chunks
 from .structure import structure
 from .target import Target
-
-# What an element that is read or written counts, in instructions.
-MEMORY = 2
-
 
 Opts = tuple[tuple[Opt, ...], ...]
 
@@ -45,9 +40,10 @@ class Code(NamedTuple):
 
 
 def _loops(nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None) -> Function:
-    chosen = tuple(choose(nest, arrays, target) if opts is None else opts)
+    facts = Facts(nest)
+    chosen = tuple(choose(facts, arrays, target) if opts is None else opts)
     plan = apply(nest, chosen)
-    return Function(render(nest, arrays, "kernel", plan), chunks(plan), work(nest), chosen)
+    return Function(render(nest, arrays, "kernel", plan, facts.size), chunks(plan), facts.work, chosen)
 
 
 # What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
@@ -221,21 +217,3 @@ def _internal(ir: str, name: str) -> str:
     names = {own: name if own == "kernel" else f"{name}.{own}" for own in _DEFINED.findall(ir)}
     ir = re.sub(r"@([\w.]+)", lambda found: f"@{names.get(found[1], found[1])}", ir)
     return re.sub(r"^define (?!internal )", "define internal ", ir, flags=re.MULTILINE)
-
-
-def work(nest: Nest) -> int:
-    """About how many instructions on elements a nest takes."""
-    points = 1
-    for o in nest.outer:
-        points *= size_of(o)
-    return points * max(1, sum(_work(each) for each in nest.passes))
-
-
-def _work(each: Pass) -> int:
-    size = 1
-    for i in each.inner:
-        size *= size_of(i)
-    nodes = elements_of(*[r.value for r in each.reductions], *[s.value for s in each.stores])
-    one = sum(MEMORY if node.op is LOAD else node.op is not CONST for node in nodes)
-    one += MEMORY * len(each.stores) + len(each.reductions)
-    return size * (one + sum(_work(inside) for inside in each.passes))

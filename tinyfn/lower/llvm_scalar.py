@@ -30,11 +30,12 @@ def memory_type(dtype: DType) -> str:
     return _MEMORY.get(dtype) or f"i{8 * dtype.itemsize}"
 
 
+_SUFFIX = {dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64"}
+
+
 def suffix_of(dtype: DType) -> str:
     """What the name of an intrinsic on registers of this dtype ends with."""
-    return {dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64"}.get(dtype) or register_type(
-        dtype
-    )
+    return _SUFFIX.get(dtype) or register_type(dtype)
 
 
 def memory_suffix(kind: str) -> str:

@@ -103,19 +103,19 @@ class Tiles(Values):
         assert step is not None
         self.lanes = lanes
 
-        def block(masked: bool) -> None:
-            rows = []
-            address = self.address(array, position, 0)
-            if masked:
-                mask = self._below(other, self.value(other)[0])
-                left = self.op(f"sub nsw i64 {size_of(lane)}, {self.value(lane)[0]}")
+        def block() -> None:
+            # At the edges: lanes that are outside are masked, rows that are outside are the last one again, and not used.
+            mask = self._below(other, self.value(other)[0]) if size_of(other) % lanes else None
+            rows, address, begin = [], self.address(array, position, 0), self.value(lane)[0]
+            if edge := size_of(lane) % lanes:
+                last = self.op(f"sub nsw i64 {size_of(lane) - 1}, {begin}")
             for i in range(lanes):
-                at = self.op(f"getelementptr {kind}, ptr {address}, i64 {i * step}") if i else address
-                here = None
-                if masked:
-                    there = self.splat(self.op(f"icmp sgt i64 {left}, {i}"), "i1")
-                    here = self.op(f"and {self.vector('i1')} {mask}, {there}")
-                rows.append(self.load_row(kind, size, at, here))
+                offset = str(i * step)
+                if edge and i:
+                    near = self.call("i64", "llvm.smin.i64", ("i64", last), ("i64", str(i)))
+                    offset = self.op(f"mul nsw i64 {near}, {step}")
+                at = self.op(f"getelementptr {kind}, ptr {address}, i64 {offset}") if i else address
+                rows.append(self.load_row(kind, size, at, mask))
             row = self.op(f"sub nuw nsw i64 {self.value(other)[0]}, {first[0]}")
             column = self.op(f"sub nuw nsw i64 {self.value(lane)[0]}, {first[1]}")
             corner = self.op(f"mul nuw nsw i64 {row}, {lanes * columns}")
@@ -141,17 +141,7 @@ class Tiles(Values):
 
             self.loop(begin, end, lanes, (), each)
 
-        def choose() -> None:
-            if not size_of(other) % lanes and not size_of(lane) % lanes:
-                block(False)
-                return
-            full = self.op(f"icmp sle i64 {self.value(other)[0]}, {size_of(other) - lanes}")
-            also = self.op(f"icmp sle i64 {self.value(lane)[0]}, {size_of(lane) - lanes}")
-            inside = self.op(f"and i1 {full}, {also}")
-            self.when(inside, lambda: block(False))
-            self.when(self.op(f"xor i1 {inside}, true"), lambda: block(True))
-
-        along(lane, first[1], lanes * columns, lambda: along(other, first[0], height, choose))
+        along(lane, first[1], lanes * columns, lambda: along(other, first[0], height, block))
         self.lanes = 1
 
     def _below(self, r: UOp, first: str) -> str:

@@ -96,7 +96,9 @@ class Values(Writer):
         """What a node's value depends on."""
         found = self._depends.get(node)
         if found is None:
-            for each in toposort([node], stop=self._depends):
+            # Who asks in topological order needs no walk.
+            ready = all([source in self._depends for source in node.src])
+            for each in (node,) if ready else toposort([node], stop=self._depends):
                 depth, varies = 0, False
                 for source in each.src:
                     below = self._depends[source]
@@ -105,8 +107,8 @@ class Values(Writer):
                     if each.arg in self.written:
                         depth = self.depth  # not before it was stored
                     varies = varies or (self.own_rows > 0 and each.arg in self.local)
-                elif (period := self._period(each)) and each.op is s.MOD:
-                    depth = 0 if period else depth
+                elif each.op is s.MOD and self._period(each):
+                    depth = 0
                 found = Dependence(depth, varies)
                 self.know(self._depends, each, found, depth)
                 if varies:

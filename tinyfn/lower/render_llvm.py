@@ -19,7 +19,7 @@ from ..trace.uop import UOp
 from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
-from .nest import Nest, Pass, Reduce, elements_of, result, size_of
+from .nest import Nest, Pass, Reduce, result, size_of
 from .schedule import Lanes, Plan
 
 # Code of more instructions than this has masks throughout, rather than a copy without.
@@ -29,16 +29,14 @@ LARGE = 400
 class Renderer(Tiles):
     """Writes one kernel. See the module's docstring."""
 
-    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan):
+    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int):
         super().__init__()
         self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
         self.lanes_of = {id(each): lanes for each, lanes in zip(nest.every(), plan.passes, strict=True)}
         self.written = frozenset(s.node for each in nest.every() for s in each.stores)
         self.local = nest.local
         columns = plan.points.columns if plan.points is not None else 1
-        expressions = [r.value for each in nest.every() for r in each.reductions]
-        expressions += [s.value for each in nest.every() for s in each.stores]
-        self.large = len(elements_of(*expressions)) * columns > LARGE
+        self.large = size * columns > LARGE
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
@@ -295,6 +293,6 @@ class Renderer(Tiles):
         self.keep(result(reduction.node), name, vector, column)
 
 
-def render(nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan) -> str:
-    """The IR of a module with one kernel for the nest, whose arguments are these arrays."""
-    return Renderer(nest, arrays, name, plan).render()
+def render(nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int) -> str:
+    """The IR of a module with one kernel for the nest, of `size` scalar ops, whose arguments are these arrays."""
+    return Renderer(nest, arrays, name, plan, size).render()

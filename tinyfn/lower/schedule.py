@@ -141,12 +141,12 @@ def _plan(
 
 
 @stage("schedule")
-def choose(nest: Nest, arrays: Sequence[UOp], target: Target) -> list[Opt]:
+def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     """Opts for a nest that reads and writes these arrays in memory."""
-    lanes = target.lanes(max([a.dtype.itemsize for a in arrays] + [4]))
+    nest, lanes = facts.nest, target.lanes(max([a.dtype.itemsize for a in arrays] + [4]))
+    facts.lanes = lanes
     if lanes == 1:
         return []
-    facts = _Facts(nest, lanes)
     within, within_cost = facts.within()
     options = [(within_cost, len(nest.outer), within)]
     for axis, r in enumerate(nest.outer):
@@ -167,17 +167,33 @@ def choose(nest: Nest, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     return result
 
 
-class _Facts:
-    """What the heuristic asks of a nest."""
+class Facts:
+    """What a heuristic asks of a nest."""
 
-    def __init__(self, nest: Nest, lanes: int):
-        self.nest, self.lanes = nest, lanes
-        self.work = {id(each): _Work(each, nest.local) for each in nest.every()}
+    def __init__(self, nest: Nest):
+        self.nest, self.lanes = nest, 1
+        self.passes = {id(each): _Work(each, nest.local) for each in nest.every()}
+
+    @property
+    def size(self) -> int:
+        """How many scalar ops the passes are made of."""
+        return sum(each.ops + len(each.loads) for each in self.passes.values())
+
+    @property
+    def work(self) -> int:
+        """About how many instructions on elements all points take."""
+
+        def of(each: Pass) -> int:
+            own = self.passes[id(each)]
+            one = own.ops + VECTOR * (len(own.loads) + len(own.stores))
+            return _size(each.inner) * (one + sum(map(of, each.passes)))
+
+        return _size(self.nest.outer) * max(1, sum(map(of, self.nest.passes)))
 
     def across(self, r: UOp) -> float:
         """The cost of all points if this outer range runs along the lanes."""
         total = sum(self._loop(each, r) for each in self.nest.passes) + POINT
-        local = sum(self.work[id(each)].local for each in self.nest.every())
+        local = sum(self.passes[id(each)].local for each in self.nest.every())
         if local and local * self.lanes * sum(_size(each.inner) for each in self.nest.every()) > 1 << 16:
             return float("inf")  # rows of so many points do not stay close
         vectors = -(-size_of(r) // self.lanes)
@@ -185,7 +201,7 @@ class _Facts:
 
     def _loop(self, each: Pass, r: UOp) -> float:
         return _size(each.inner) * (
-            self.work[id(each)].vector(r, self.lanes) + sum(self._loop(inside, r) for inside in each.passes)
+            self.passes[id(each)].vector(r, self.lanes) + sum(self._loop(inside, r) for inside in each.passes)
         )
 
     def within(self) -> tuple[list[Opt], float]:
@@ -195,7 +211,7 @@ class _Facts:
 
         def cost(each: Pass) -> float:
             total = sum(cost(inside) for inside in each.passes)
-            work, begin = self.work[id(each)], first[0]
+            work, begin = self.passes[id(each)], first[0]
             first[0] += len(each.inner)
             if each.passes or not each.inner:
                 return _size(each.inner) * (total + work.scalar())
@@ -222,8 +238,6 @@ class _Facts:
     def columns(self, r: UOp) -> int:
         """How many vectors of points are worked on side by side."""
         period = 1
-        for work in self.work.values():
-            period = max(period, work.period(r, self.lanes))
         reductions = max((len(each.reductions) for each in self.nest.every()), default=0)
         if not reductions or any(each.passes for each in self.nest.every()):
             return period
@@ -236,7 +250,7 @@ class _Facts:
         """Another outer range along which some loads go through memory, if r is that of all else."""
         if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < self.lanes:
             return None
-        loads = [node for work in self.work.values() for node in work.nodes]
+        loads = [node for work in self.passes.values() for node in work.nodes]
         others = [o for o in self.nest.outer if o is not r and size_of(o) >= self.lanes]
         candidates = [o for o in others if any(runs_along(node, o, r) for node in loads)]
         return candidates[0] if candidates else None
@@ -263,10 +277,6 @@ class _Work:
     def scalar(self) -> float:
         """The instructions for one element."""
         return self.ops + len(self.loads) + len(self.stores)
-
-    def period(self, r: UOp, lanes: int) -> int:
-        """The vectors after which divisions of a range by a small number begin anew, if there are such."""
-        return 1
 
 
 def _access(step: int | None, lanes: int) -> float:
