@@ -4,6 +4,7 @@
     python -m benchmarks matmul softmax --peer jax=PYTHON     some of them, and JAX from the environment of that interpreter
     python -m benchmarks --peers jax,torch                    of the peers, these alone
     python -m benchmarks --compare old.json                   and what has changed since that file was written
+    python -m benchmarks mlp_large_step --kernels             what tinyfn runs: kernels, their work, and calls of NumPy
 
 TINYFN_BENCH_PEERS is a list like jax=/path/to/python,torch=/path/to/python. A peer's path is an interpreter or the folder of a
 virtual environment. The environment of torch has a second library, torch.compile, which is slow to start: it is used only
@@ -19,7 +20,8 @@ before any number is shown. Columns:
     import      importing the library, with NumPy
     peak        resident memory at the most, with interpreter, library and inputs
     limit       how much of what the machine can do (bytes from and to memory, float32 operations; measured first) was used
-    ratio       tinyfn's time over the peer's, the median over rounds: below 1 tinyfn is faster. Then least and greatest
+    ratio       tinyfn's time over the peer's, the median over rounds: below 1 tinyfn is faster. Then its range over rounds
+    least       the same of the shortest calls, which other programs on the machine disturb less
     goals       what is asked of tinyfn; "warm" compares with the peer's first call as it is by default
 """
 
@@ -36,10 +38,10 @@ from compileall import compile_dir
 from pathlib import Path
 from typing import Any
 
-from .libraries import LIBRARIES
+from .libraries import LIBRARIES, load
 from .report import HEADER, comparison, lines, summary
 from .runner import Options, Outcome, Peer, environment, measure
-from .workloads import WORKLOADS, selected
+from .workloads import WORKLOADS, Workload, selected
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,6 +86,15 @@ def machine_limits(threads: int) -> dict[str, float]:
     return limits
 
 
+def kernels(workload: Workload) -> str:
+    """The table of the kernels that tinyfn runs for a workload; those of eager workloads are not compiled."""
+    from tinyfn.devices import set_default_device
+
+    set_default_device("cpu")
+    run = getattr(load("tinyfn"), workload.kind)(workload.inputs())
+    return str(run.function.lower(*run.arguments)) if hasattr(run.function, "lower") else "not jitted"
+
+
 def machine() -> dict[str, Any]:
     """What numbers depend on besides the libraries."""
     facts: dict[str, Any] = {
@@ -123,6 +134,9 @@ def main(arguments: list[str] | None = None) -> int:
         "workloads", nargs="*", help="names, or beginnings of names before a _ (default: all)"
     )
     parser.add_argument("--list", action="store_true", help="print the workloads' names and goals")
+    parser.add_argument(
+        "--kernels", action="store_true", help="print the kernels of tinyfn, and time nothing"
+    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--peers", metavar="NAMES", help="these peers only (an empty text: none)")
     parser.add_argument("--threads", type=int, default=2)
@@ -138,6 +152,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         for name, workload in workloads.items():
             print(f"{name:20}{'; '.join(map(str, workload.goals))}".rstrip())
+        return 0
+    if options.kernels:
+        for name, workload in workloads.items():
+            print(f"{name}: {kernels(workload)}\n")
         return 0
     for name in ("threads", "rounds", "starts"):
         if getattr(options, name) < 1:

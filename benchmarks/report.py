@@ -12,7 +12,7 @@ from .workloads import WORKLOADS, Goal
 OURS = "tinyfn"
 HEADER = (
     f"{'workload':20}{'library':14}{'cached':>10}{'first':>10}{'warm':>10}{'import':>9}{'peak':>9}{'limit':>7}"
-    f"{'ratio':>9}  {'of rounds':13}goals"
+    f"{'ratio':>9}  {'of rounds':13}{'least':>6}  goals"
 )
 
 
@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
 def cached(outcome: Outcome) -> float:
     """The median time of a cached call over all rounds."""
     return median(time for times in outcome.rounds for time in times)
+
+
+def least(outcome: Outcome) -> float:
+    """The least time of a cached call: what it takes when nothing else runs, if that happened at all."""
+    return min(time for times in outcome.rounds for time in times)
 
 
 def ratios(ours: Outcome, theirs: Outcome) -> list[float]:
@@ -83,7 +88,8 @@ def lines(name: str, outcomes: dict[str, Outcome], limits: dict[str, float]) -> 
                 for goal, value in judged(name, outcomes)
                 if goal.peer == library
             )
-            line += f"{median(each):>9.2f}  {spread:13}{goals}"
+            best = least(ours) / least(outcome)
+            line += f"{median(each):>9.2f}  {spread:13}{best:>6.2f}  {goals}"
         yield line.rstrip()
 
 

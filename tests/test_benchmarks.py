@@ -132,6 +132,13 @@ def test_a_run_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.Cap
     assert " 1.00 " in list(report.comparison({"matmul_128": outcome}, written))[1]
 
 
+def test_kernels_are_printed(capsys: pytest.CaptureFixture[str], default_device: None) -> None:
+    assert __main__.main(["softmax", "eager_add", "mlp_small", "--kernels"]) == 0
+    printed = capsys.readouterr().out
+    assert "softmax: " in printed and "on cpu: 1 kernel\n" in printed and "4096x4096" in printed
+    assert "eager_add: not jitted" in printed and "dot" in printed.split("mlp_small_step: ")[1]
+
+
 def script(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -246,7 +253,7 @@ def test_ratios_goals_and_limits() -> None:
     values = {goal.what: value for goal, value in report.judged("mlp_large_step", pair)}
     assert values == {"cached": 0.8, "cold": 0.9, "warm": 0.25}
     line = list(report.lines("mlp_large_step", pair, {}))[1]
-    assert "0.80  0.50 - 1.00" in line
+    assert "0.80  0.50 - 1.00    0.50  cached" in line
     assert (
         "cached <= 1.0 jax: met (0.80), cold <= 0.8 jax: NOT met (0.90), warm <= 0.3 jax: met (0.25)" in line
     )

@@ -39,11 +39,16 @@ class Training:
         wait: Callable[[Any], Any],
         shown: Callable[[Any], Any],
     ):
-        self.step, self.start, self.rest, self.wait, self.shown = step, carry, rest, wait, shown
+        self.function, self.start, self.rest, self.wait, self.shown = step, carry, rest, wait, shown
         self.carry = carry()
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Those of the next call."""
+        return (*self.carry, *self.rest)
+
     def __call__(self) -> Any:
-        result = self.wait(self.step(*self.carry, *self.rest))
+        result = self.wait(self.function(*self.arguments))
         self.carry = result[: len(self.carry)]
         return result
 
