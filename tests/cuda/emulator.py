@@ -27,7 +27,7 @@ COMPILE = [
 ORDERS = (0, 1, 3)
 
 
-def _library(source: str, options: Sequence[str], name: str, mode: int) -> ctypes.CDLL:
+def library_of(source: str, options: Sequence[str], name: str) -> Path:
     """A library compiled from source; what was compiled before is used again."""
     key = hashlib.sha256("\0".join([source, *options]).encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / f"tinyfn-cuda-on-cpu-{os.getuid()}"
@@ -40,14 +40,15 @@ def _library(source: str, options: Sequence[str], name: str, mode: int) -> ctype
         if done.returncode:
             raise AssertionError(f"g++ does not compile it:\n{done.stderr[:4000]}")
         made.replace(path)  # another process may have made it meanwhile
-    return ctypes.CDLL(str(path), mode=mode)
+    return path
 
 
 @cache
 def _runtime() -> ctypes.CDLL:
     header = (HERE / "cuda_on_cpu.h").read_text()
     source = (HERE / "cuda_on_cpu.cpp").read_text().replace('#include "cuda_on_cpu.h"', "")
-    library = _library(header.replace("#pragma once", "") + source, ["-O2"], "runtime", ctypes.RTLD_GLOBAL)
+    path = library_of(header.replace("#pragma once", "") + source, ["-O2"], "runtime")
+    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     library.emulator_launch.restype = ctypes.c_char_p
     library.emulator_launch.argtypes = [
         ctypes.c_void_p,
@@ -63,22 +64,37 @@ def _runtime() -> ctypes.CDLL:
     return library
 
 
+def _translation_unit(sources: Sequence[str]) -> str:
+    """Kernels as C++ with an entry for each, `enter_0`, `enter_1`, ..."""
+    parts = [(HERE / "cuda_on_cpu.h").read_text().replace("#pragma once", "")]
+    for number, source in enumerate(sources):
+        parts.append(
+            f"namespace kernel_{number} {{\n#define kernel kernel_{number}_entry\n{source}\n#undef kernel\n"
+            f'extern "C" void enter_{number}(const void *given) {{ kernel_{number}_entry(*(const Arguments *)given); }}\n}}\n'
+        )
+    return "".join(parts)
+
+
+def compile_for_fake(source: str, architecture: str) -> bytes:
+    """What the fake driver takes for machine code."""
+    return library_of(_translation_unit([source]), ["-O0"], "kernel").read_bytes()
+
+
+@cache
+def fake_driver() -> Path:
+    """The library of a driver whose GPU is the emulator; loads the emulator."""
+    _runtime()
+    return library_of((HERE / "fake_driver.cpp").read_text(), ["-O1"], "driver")
+
+
 class Emulated:
     """Kernels that were compiled together; their number says which one is run."""
 
     def __init__(self, codes: Sequence[Code]):
         _runtime()
-        parts = [(HERE / "cuda_on_cpu.h").read_text().replace("#pragma once", "")]
-        self._numbers: dict[str, int] = {}
-        for code in codes:
-            if code.source in self._numbers:
-                continue
-            number = self._numbers[code.source] = len(self._numbers)
-            parts.append(
-                f"namespace kernel_{number} {{\n#define kernel kernel_{number}_entry\n{code.source}\n#undef kernel\n"
-                f'extern "C" void enter_{number}(const void *given) {{ kernel_{number}_entry(*(const Arguments *)given); }}\n}}\n'
-            )
-        self._library = _library("".join(parts), ["-O0"], "kernels", ctypes.RTLD_LOCAL)
+        self._numbers = {source: i for i, source in enumerate(dict.fromkeys(code.source for code in codes))}
+        path = library_of(_translation_unit(list(self._numbers)), ["-O0"], "kernels")
+        self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
 
     def run(self, code: Code, arrays: Sequence[np.ndarray], order: int = 0) -> list[np.ndarray]:
         """The arguments as they are after a launch (arguments that are one array share their memory).

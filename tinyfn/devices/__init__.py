@@ -1,15 +1,15 @@
 """Devices: where jitted functions run.
 
-`cpu` compiles them (through LLVM); `numpy` runs them step by step through the primitives' references, which needs no compiler
-and is what compiled results are checked against. `TINYFN_DEVICE` chooses; `set_default_device` does so at run time, for
-functions that are called for the first time after it.
+`cpu` compiles them (through LLVM), `cuda` does so for an NVIDIA GPU; `numpy` runs them step by step through the primitives'
+references, which needs no compiler and is what compiled results are checked against. `TINYFN_DEVICE` chooses;
+`set_default_device` does so at run time, for functions that are called for the first time after it.
 """
 
 from __future__ import annotations
 
 import os
 
-DEVICES = ("cpu", "numpy")
+DEVICES = ("cpu", "cuda", "numpy")
 
 
 def _from_environment() -> str:

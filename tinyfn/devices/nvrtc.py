@@ -49,6 +49,13 @@ def _library() -> ctypes.CDLL:
     )
 
 
+def compiler_version() -> str:
+    """The compiler's version: what it makes may differ between versions."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
 def compile_cuda(source: str, architecture: str) -> bytes:
     """The machine code (a cubin) of CUDA C for an architecture such as "sm_90"; raises CudaError with the compiler's words."""
     library = _library()

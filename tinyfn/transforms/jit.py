@@ -71,6 +71,10 @@ def _executable(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:
     """What runs a graph on the default device."""
     if default_device() == "numpy":
         return graph.run
+    if default_device() == "cuda":
+        from ..devices.cuda import CudaProgram
+
+        return CudaProgram(graph, step)
     from ..devices.program import Program  # loads the compiler
 
     return Program(graph, step)
