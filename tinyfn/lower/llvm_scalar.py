@@ -153,9 +153,10 @@ class ScalarCode(ABC):
             names = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
             if op in names:
                 return self.op(f"{names[op]} {kinds} {a}, {b}")
-            return self.call(
-                kinds, f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{suffix}", (kinds, a), (kinds, b)
-            )
+            # Of two zeros of different sign it may be either.
+            name = f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{suffix}"
+            self.declared[f"declare {kinds} @{name}({kinds}, {kinds})"] = None
+            return self.op(f"call nsz {kinds} @{name}({kinds} {a}, {kinds} {b})")
         names = {s.ADD: "add", s.MUL: "mul", s.AND: "and", s.OR: "or", s.XOR: "xor"}
         if op in names:
             return self.op(f"{names[op]} {kinds} {a}, {b}")

@@ -116,6 +116,10 @@ class Tiles(Values):
                     offset = self.op(f"mul nsw i64 {near}, {step}")
                 at = self.op(f"getelementptr {kind}, ptr {address}, i64 {offset}") if i else address
                 rows.append(self.load_row(kind, size, at, mask))
+                # What the next tile reads; it is too far away for the machine to see it coming.
+                ahead = self.op(f"getelementptr {kind}, ptr {at}, i64 {lanes * columns * step}")
+                self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                self.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
             row = self.op(f"sub nuw nsw i64 {self.value(other)[0]}, {first[0]}")
             column = self.op(f"sub nuw nsw i64 {self.value(lane)[0]}, {first[1]}")
             corner = self.op(f"mul nuw nsw i64 {row}, {lanes * columns}")

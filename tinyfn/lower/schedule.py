@@ -19,7 +19,8 @@ from .opts import Opt, OptError, OptOps
 from .target import Target
 
 ACCUMULATORS = 4  # vectors of a sum within a point, so that additions need not wait for each other
-COLUMNS = 16  # vectors of columns that a reduction over rows works on side by side: a kilobyte of each row
+COLUMNS = 24  # vectors of columns that a reduction over rows works on side by side: long runs of each row
+REGISTERS = 32  # for accumulators; more spill
 TILE = 64  # points of both ranges in a tile of what is walked along the one here and along the other there
 # Instructions, about: of a vector in memory, of a lane that is read or written alone, of adding up the lanes of a sum.
 VECTOR, LANE, ACROSS = 2, 2, 12
@@ -150,7 +151,7 @@ def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     within, within_cost = facts.within()
     options = [(within_cost, len(nest.outer), within)]
     for axis, r in enumerate(nest.outer):
-        options.append((facts.across(r), -axis, [Opt(OptOps.UPCAST, axis, lanes)]))
+        options.append((facts.across(r), -axis, [Opt(OptOps.UPCAST, axis, facts.fitting(r))]))
     opts = min(options, key=lambda option: option[:2])[2]
     if not opts or opts[0].axis is None or opts[0].axis >= len(nest.outer):
         return opts
@@ -190,18 +191,23 @@ class Facts:
 
         return _size(self.nest.outer) * max(1, sum(map(of, self.nest.passes)))
 
+    def fitting(self, r: UOp) -> int:
+        """The lanes for a range: no more than it needs."""
+        return min(self.lanes, 1 << (size_of(r) - 1).bit_length())
+
     def across(self, r: UOp) -> float:
         """The cost of all points if this outer range runs along the lanes."""
         total = sum(self._loop(each, r) for each in self.nest.passes) + POINT
         local = sum(self.passes[id(each)].local for each in self.nest.every())
         if local and local * self.lanes * sum(_size(each.inner) for each in self.nest.every()) > 1 << 16:
             return float("inf")  # rows of so many points do not stay close
-        vectors = -(-size_of(r) // self.lanes)
+        vectors = -(-size_of(r) // self.fitting(r))
         return total * _size(self.nest.outer) / size_of(r) * vectors
 
     def _loop(self, each: Pass, r: UOp) -> float:
         return _size(each.inner) * (
-            self.passes[id(each)].vector(r, self.lanes) + sum(self._loop(inside, r) for inside in each.passes)
+            self.passes[id(each)].vector(r, self.fitting(r))
+            + sum(self._loop(inside, r) for inside in each.passes)
         )
 
     def within(self) -> tuple[list[Opt], float]:
@@ -227,7 +233,7 @@ class Facts:
                 for i, r in ranges
             )
             r = each.inner[-at]
-            opts.append(Opt(OptOps.UPCAST, begin - at, self.lanes))
+            opts.append(Opt(OptOps.UPCAST, begin - at, self.fitting(r)))
             if each.reductions and size_of(r) >= ACCUMULATORS * self.lanes:
                 opts.append(Opt(OptOps.UNROLL, begin - at, ACCUMULATORS))
             return best + ACROSS * len(each.reductions)
@@ -237,14 +243,12 @@ class Facts:
 
     def columns(self, r: UOp) -> int:
         """How many vectors of points are worked on side by side."""
-        period = 1
         reductions = max((len(each.reductions) for each in self.nest.every()), default=0)
         if not reductions or any(each.passes for each in self.nest.every()):
-            return period
-        # Whole cache lines and pages of rows, as far as there are registers.
-        most = max(1, COLUMNS // reductions)
+            return 1
         vectors = -(-size_of(r) // self.lanes)
-        return -(-vectors // -(-vectors // most))
+        blocks = -(-vectors // max(1, min(COLUMNS, REGISTERS // reductions)))
+        return -(-vectors // (blocks + (blocks > 1 and blocks % 2)))  # an even number, for two threads
 
     def tiled(self, r: UOp) -> UOp | None:
         """Another outer range along which some loads go through memory, if r is that of all else."""
