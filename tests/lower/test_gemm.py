@@ -368,8 +368,15 @@ def test_code_is_short_and_keeps_its_tiles_in_registers(sizes: tuple[int, int, i
         tiles = re.findall(
             r"^\W*product\.tile\..*?func_end", cpu.assembly(kernel.ir, HOST), re.MULTILINE | re.DOTALL
         )
-        assert tiles
-        for line in "\n".join(tiles).split("\n"):  # no vector goes through the stack
+        # No vector goes through the stack in the loop over k, where all the work is.
+        blocks = [
+            block
+            for tile in tiles
+            for block in re.split(r"\n\.L\w+:", tile)
+            if re.search(r"fmadd|fmla", block)
+        ]
+        assert blocks or not HOST.has_fma
+        for line in "\n".join(blocks).split("\n"):
             assert not (re.search(r"mm\d|\bq\d", line) and re.search(r"\(%rsp|\(%rbp|\[sp", line)), line
 
 

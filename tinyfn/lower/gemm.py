@@ -77,7 +77,7 @@ def _region(g: Functions) -> str:
         call(tile(g, height, width), batch, i, j, k, k_end, panel_a, panel_b, sums)
 
     def strip(j: Index, width: int) -> None:
-        g.sweep(b, i_start, i_end, plan.rows, c.m, lambda i, height: one(i, height, j, width))
+        g.sweep(b, i_start, i_end, plan.rows, c.m, lambda i, height: one(i, height, j, width), g.shares_rows)
 
     with (
         g.blocks(b, column, column_end, plan.column_block, c.n) as (j_start, j_end),
@@ -88,7 +88,7 @@ def _region(g: Functions) -> str:
         with g.blocks(b, row, row_end, plan.row_block, c.m) as (i_start, i_end):
             if plan.pack_a:
                 call(pack_a(g), batch, i_start, i_end, k, k_end, to_a)
-            g.sweep(b, j_start, j_end, plan.columns, c.n, strip)
+            g.sweep(b, j_start, j_end, plan.columns, c.n, strip, g.shares_columns)
     g.functions[name] = b.text()
     return name
 
@@ -114,7 +114,7 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
         total = Index(None, (a_size + b_size) * size + 64)
         if g.partial:
             pieces = b.binary("umin", b.binary("sub", end, begin), plan.pieces)
-            rows = b.scale(pieces, plan.piece) if plan.split_rows else Index(None, c.m)
+            rows = b.scale(pieces, plan.piece) if plan.split_rows else Index(None, round_up(c.m, plan.rows))
             total = b.add(b.scale(rows, plan.column_block * size), total)
         scratch = b.instruction("ptr", f"call ptr @malloc({b.number(total)})")
         aligned = b.pure("ptr", f"getelementptr i8, {scratch}, i64 63")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer
-from .gemm_plan import Plan
+from .gemm_plan import SHARED_ROWS, Plan
 from .gemm_writer import Index, Value
 from .target import Target
 
@@ -25,6 +25,10 @@ class Functions:
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
         self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)
+        # Whether partial tiles at the last row, or column, are done by the code of whole ones.
+        self.shares_rows = not plan.dots and c.m % plan.rows > 0 and (plan.rows <= SHARED_ROWS or plan.pack_a)
+        self.shares_rows = self.shares_rows and c.m > plan.rows
+        self.shares_columns = not plan.dots and c.n > plan.columns and 0 < -c.n % plan.columns < plan.lanes
         self.partial = plan.k_blocks > 1 and (c.scratch or c.c.dtype != self.accumulator)
 
     def function(
@@ -58,8 +62,13 @@ class Functions:
         step: int,
         extent: int,
         body: Callable[[Index, int], None],
+        shares: bool = False,
     ) -> None:
-        """Steps of a fixed size, and a smaller one at the end of the whole extent."""
+        """Steps of a fixed size, and a smaller one at the end of the whole extent, unless that shares the code of the others."""
+        if shares:
+            with b.loop(start, stop, step) as loop:
+                body(loop.index, step)
+            return
         rest = extent % step
         if extent < step:
             body(start, rest)

@@ -9,6 +9,8 @@ from .gemm_matrix import Contraction, digits_of, unrolled
 from .target import Target
 
 THIN = 4  # rows of A that do not repay a copy of B
+# A partial tile at the last row is done as a whole one, if that has so few rows that a pointer to each fits the registers.
+SHARED_ROWS = 8
 CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
 
 
@@ -41,7 +43,8 @@ def oriented(contraction: Contraction) -> Contraction:
     """The contraction or its transpose: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
     c = contraction
     column_vector = c.n == 1 and c.m > 1
-    thin = c.n < c.m and c.a.column == 1 and dots_pay(c.n, c.m, c.k, c.b.row == 1)
+    plain = c.producer_a is None and c.a.dtype == c.accumulator
+    thin = c.n < c.m and c.a.column == 1 and (c.n <= THIN or plain) and dots_pay(c.n, c.m, c.k, c.b.row == 1)
     columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
     if c.a.column == 1 and c.b.row == 1 and min(c.m, c.n) > THIN:
         # Both are packed from rows along k, B by transposing squares. For long sums that should be the smaller one, although
@@ -75,7 +78,7 @@ def make_plan(c: Contraction, target: Target) -> Plan:
         # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
         large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
         pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
-        pack_a = c.n > columns and (large or not plain_a)
+        pack_a = not plain_a or (c.n > columns and large)
         k_block = round_up(target.l2_bytes // 8 // (columns * size), lanes)
         if not pack_b and c.m <= THIN:
             k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
@@ -115,20 +118,25 @@ def even_blocks(extent: int, block: int, unit: int) -> int:
 def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
     """Rows and vectors of the register tile that takes the fewest cycles for m rows of so many vectors.
 
-    Model: two FMAs a cycle with four cycles of latency, and a tenth of a cycle a load (measured on a Zen 5). Registers hold the
-    accumulators, a row of B and an element of A.
+    Model: two FMAs a cycle with four cycles of latency, a tenth of a cycle a load, and one for the loop (measured on a
+    Zen 5). Registers hold the accumulators, a row of B and an element of A.
     """
 
     def cycles(r: int, v: int) -> float:
-        return max(r * v / 2, 4) + (r + v) / 10 + 0.25 if r and v else 0
+        return max(r * v / 2, 4) + (r + v) / 10 + 1 if r and v else 0
 
     def cost(shape: tuple[int, int]) -> tuple[float, int]:
         r, v = shape
         whole, rest = m // r, m % r
         total = 0.0
         for count, width in ((vectors // v, v), (1, vectors % v)):
-            total += count * (whole * cycles(r, width) + cycles(rest, width))
-        return total * (1 + 0.01 * bool(rest) + 0.01 * bool(vectors % v)), -r * v
+            total += count * (
+                whole * cycles(r, width) + cycles(r if 0 < rest and r <= SHARED_ROWS else rest, width)
+            )
+        own = 0.03 * (0 < rest and r > SHARED_ROWS) + 0.02 * bool(
+            vectors % v
+        )  # each costs a tile more of code
+        return total * (1 + own), -r * v
 
     shapes = [
         (r, v)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..trace.dtype import DType
 from .gemm_functions import Functions
@@ -24,17 +24,26 @@ def tile(g: Functions, rows: int, columns: int) -> str:
 def _products(
     g: Functions, b: Builder, indices: list[Index], pointers: list[Value], rows: int, columns: int
 ) -> None:
-    """A tile whose vectors run along the rows of C: each element of A times a row of B, k after k."""
+    """A tile whose vectors run along the rows of C: each element of A times a row of B, k after k.
+
+    A partial tile at the last row may run the code of a whole one, on its last row again and again, and store less."""
     plan, c, dtype, lanes = g.plan, g.contraction, g.accumulator, g.plan.lanes
     batch, row, column, k_start, k_end = indices
     packed_a, packed_b, partial = pointers
     starts = range(0, columns, lanes)
-    masks = [g.mask(b, columns - at) for at in starts]
+    masks: list[Value | None] = [None] * len(starts)
+    if columns % lanes:
+        masks[-1] = g.mask(b, columns % lanes)
+    elif g.shares_columns:
+        masks[-1] = b.first_lanes(b.binary("sub", c.n, column + starts[-1]), lanes)
+    rest = c.m % rows if g.shares_rows else 0
+    tile_rows = [b.binary("umin", row + i, c.m - 1) if rest and i >= rest else row + i for i in range(rows)]
     places = [
-        Place(batch, row + i, column + at, 1, lanes, mask, lanes)
-        for i in range(rows)
+        Place(batch, tile_row, column + at, 1, lanes, mask, lanes)
+        for tile_row in tile_rows
         for at, mask in zip(starts, masks, strict=True)
     ]
+    count = b.binary("umin", b.binary("sub", c.m, row), rows) if rest else Index(None, rows)
 
     def read_c() -> list[Value]:
         return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
@@ -52,11 +61,11 @@ def _products(
         return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
 
     def interrupt() -> None:
+        if not g.partial:
+            _write(g, b, sums, places, count, g.accumulator)
+            return
         for i, value in enumerate(sums):
-            if g.partial:
-                b.store(value, partial_at(i), dtype)
-            else:
-                b.write(c.c, places[i], value)
+            b.store(value, partial_at(i), dtype)
 
     sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
     if c.k:
@@ -74,7 +83,7 @@ def _products(
                     at = b.scale(loop.index, steps[0]) + i * steps[1]
                     element = b.load(b.address(packed_a, at, dtype), dtype)
                 else:
-                    element = g.produce(b, g.a, Place(batch, row + i, k))
+                    element = g.produce(b, g.a, Place(batch, tile_rows[i], k))
                 element = b.splat(element, lanes)
                 for v, vector in enumerate(b_row):
                     number = i * len(b_row) + v
@@ -82,7 +91,7 @@ def _products(
         sums = loop.carried
 
     def finish() -> None:
-        _finish(g, b, sums, places, len(starts))
+        _finish(g, b, sums, places, count)
 
     if plan.k_blocks == 1 or (c.epilogue is None and not g.partial):
         finish()
@@ -126,29 +135,73 @@ def _dots(
             b.sum(b.convert(b.read(c.c, place), c.c.dtype, dtype), total, dtype)
             for place, total in zip(places, totals, strict=True)
         ]
-    _finish(g, b, totals, places, columns)
+    _finish(g, b, totals, places, Index(None, rows))
 
 
-def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], columns: int) -> None:
-    """The epilogue, row by row in a loop so that its code is short, and the store."""
-    c, dtype, lanes = g.contraction, g.accumulator, places[0].lanes
-    if c.epilogue is None:
-        for place, value in zip(places, sums, strict=True):
-            b.write(c.c, place, b.convert(value, dtype, c.c.dtype, lanes))
+def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], count: Index) -> None:
+    """The epilogue and the store of the first rows of a tile, so many of them."""
+    c, dtype = g.contraction, g.accumulator
+    epilogue = c.epilogue
+    if epilogue is None:
+        _write(g, b, sums, places, count, c.c.dtype)
         return
+
+    def body(place: Place, value: Value) -> None:
+        made = epilogue(b, place, value)
+        if made is None:
+            return
+        if made.type == vector_type(dtype, place.lanes):
+            made = b.convert(made, dtype, c.c.dtype, place.lanes)
+        b.write(c.c, place, made)
+
+    _each(g, b, sums, places, count, body)
+
+
+def _write(
+    g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], count: Index, dtype: DType
+) -> None:
+    """Store the first rows of a tile in C."""
+    wide, lanes = g.accumulator, places[0].lanes
+
+    def whole() -> None:
+        for place, value in zip(places, sums, strict=True):
+            b.write(g.contraction.c, place, b.convert(value, wide, dtype, lanes))
+
+    def part() -> None:
+        def body(place: Place, value: Value) -> None:
+            b.write(g.contraction.c, place, b.convert(value, wide, dtype, lanes))
+
+        _each(g, b, sums, places, count, body)
+
+    if count.value is None:
+        whole()
+    else:
+        b.choose(b.compare("eq", count, len({place.row for place in places})), whole, part)
+
+
+def _each(
+    g: Functions,
+    b: Builder,
+    sums: Sequence[Value],
+    places: Sequence[Place],
+    count: Index,
+    body: Callable[[Place, Value], None],
+) -> None:
+    """What is to be done for each vector of a tile, in loops so that its code is short."""
+    dtype, first, lanes = g.accumulator, places[0], places[0].lanes
+    width = sum(place.row == first.row for place in places)
     kept = b.local(dtype, len(sums) * lanes)
     for i, value in enumerate(sums):
         b.store(value, b.address(kept, i * lanes, dtype), dtype)
-    with b.loop(0, len(sums) // columns, 1, nonempty=True) as loop:
-        for v in range(columns):
-            place = places[v]._replace(row=b.add(places[0].row, loop.index))
-            at = b.scale(loop.index, columns * lanes) + v * lanes
-            made = c.epilogue(b, place, b.load(b.address(kept, at, dtype), dtype, lanes))
-            if made is None:
-                continue
-            if made.type == vector_type(dtype, lanes):
-                made = b.convert(made, dtype, c.c.dtype, lanes)
-            b.write(c.c, place, made)
+    with b.loop(0, width, 1, nonempty=True) as across:
+        column = b.add(first.column, b.scale(across.index, lanes))
+        mask = places[width - 1].mask
+        if mask is not None:
+            mask = b.first_lanes(b.binary("sub", g.contraction.n, column), lanes)
+        with b.loop(0, count, 1, nonempty=True) as down:
+            at = b.add(b.scale(down.index, width * lanes), b.scale(across.index, lanes))
+            value = b.load(b.address(kept, at, dtype), dtype, lanes)
+            body(first._replace(row=b.add(first.row, down.index), column=column, mask=mask), value)
 
 
 def reduce_lanes(b: Builder, value: Value, dtype: DType, lanes: int) -> Value:
