@@ -21,8 +21,12 @@ MAY_IMPORT = {
     "surface": {"trace", "transforms", "optax_like", "checkpoint", "surface"},
 }
 EXCEPTIONS = {
-    # The two modules that join the transforms with the compiler and the devices: at a call, and ahead of it.
-    *[(f"transforms/{name}.py", part) for name in ("jit", "ahead") for part in ("lower", "devices")],
+    # The modules that join the transforms with the compiler and the devices: at a call, and ahead of it.
+    *[
+        (f"transforms/{name}.py", part)
+        for name in ("jit", "ahead", "executable")
+        for part in ("lower", "devices")
+    ],
     # `tinyfn.checkpoint` is a module and, called, a transform.
     ("checkpoint/__init__.py", "transforms"),
 }

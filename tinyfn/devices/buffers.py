@@ -17,11 +17,14 @@ import ctypes
 import math
 import os
 from collections.abc import Callable
+from functools import partial
+from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+SMALL = 4096  # bytes: up to here NumPy's own memory is had faster, and no page of it is fresh for long
 
 
 class Block(NamedTuple):
@@ -56,8 +59,8 @@ class BufferCache:
         self.cached = 0
         self._free: dict[int, list[Block]] = {}
 
-    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], tuple[np.ndarray, int]]:
-        """A function that makes an uninitialised array of a shape and dtype, and tells its address."""
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], np.ndarray]:
+        """A function that makes an uninitialised array of a shape and dtype, aligned to 64 bytes."""
         dtype = np.dtype(dtype)
         if dtype.hasobject:
             raise TypeError(f"memory for arrays of {dtype} can't be reused")
@@ -65,7 +68,7 @@ class BufferCache:
         free = self._free.setdefault(size, [])
         byte, array, lease = np.dtype(np.uint8), np.ndarray, _Lease
 
-        def make() -> tuple[np.ndarray, int]:
+        def make() -> np.ndarray:
             try:
                 block = free.pop()
                 self.cached -= size
@@ -74,13 +77,13 @@ class BufferCache:
             owner = lease(size, byte, block.memory)
             owner.block = block
             owner.cache = self
-            return array(shape, dtype, owner), block.address
+            return array(shape, dtype, owner)
 
         return make
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An uninitialised array, aligned to 64 bytes."""
-        return self.maker(shape, dtype)()[0]
+        return self.maker(shape, dtype)()
 
     def give_back(self, block: Block) -> None:
         """Take a block that nobody sees any more; let go of everything when that passes the limit."""
@@ -97,6 +100,40 @@ class BufferCache:
         for blocks in list(self._free.values()):
             blocks.clear()
         self.cached = 0
+
+
+def result_maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], np.ndarray]:
+    """A function that makes an uninitialised array: from the cache of this process unless it is small, when NumPy is faster."""
+    if math.prod(shape) * dtype.itemsize <= SMALL:
+        return partial(np.empty, shape, dtype)
+    return BUFFERS.maker(shape, dtype)
+
+
+def is_alone(arrays: list[Any], index: int) -> bool:
+    """Whether nothing but this list sees the memory of one of its arrays."""
+    value = arrays[index]
+    if getrefcount(value) != _REFERENCES:
+        return False
+    while True:
+        base = value.base
+        if base is None:
+            return bool(value.flags.owndata)
+        if getrefcount(base) != _REFERENCES:
+            return False
+        if type(base) is _Lease:
+            return True
+        if type(base) is not np.ndarray:
+            return False
+        value = base
+
+
+def _references(arrays: list[Any]) -> int:
+    value = arrays[0]
+    return getrefcount(value)
+
+
+# What `getrefcount` says of an object that one list or array and one variable refer to.
+_REFERENCES = _references([object()])
 
 
 def size_class(size: int) -> int:

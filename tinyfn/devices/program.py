@@ -1,150 +1,250 @@
 """Programs: a graph compiled for the CPU, whose kernels between two host ops run by one foreign call.
 
-Kernels that are the same up to the names of their arrays have the same text, so they are compiled once. What a call needs is
-made once: a record for each kernel (address, where its arguments begin, points, points per chunk) and the list of the arrays
-that are its arguments. A call fills one table with the arrays' addresses and hands over records and table.
+Kernels that are the same up to the names of their arrays have the same text, so they are compiled once. All else that a call
+needs is made once as well: the numbers that native code reads (`runner.py`), and a memory plan (`lower/memory.py`). A call has a
+list of its own of all arrays, in the order of their slots: the inputs, what is made for this call, and the results of host ops.
+So calls from several threads have nothing in common but code.
 """
 
 from __future__ import annotations
 
-import ctypes
-from array import array
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..lower import codegen, gemm
 from ..lower.contraction import contraction
 from ..lower.group import group
-from ..lower.nest import Host
+from ..lower.memory import plan, runs_on_host
+from ..lower.nest import Host, Step
 from ..lower.target import Target, host_target
-from .buffers import BUFFERS
-from .cpu import compile_ir
-from .threads import DECLARATION, SYMBOL, symbols
-
-_RUN = f"""
-{DECLARATION}
-
-define void @tinyfn_run(ptr %records, i64 %count, ptr %table) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %record = getelementptr inbounds [4 x i64], ptr %records, i64 %i
-  %kernel = load ptr, ptr %record, align 8
-  %offset.address = getelementptr inbounds i64, ptr %record, i64 1
-  %offset = load i64, ptr %offset.address, align 8
-  %n.address = getelementptr inbounds i64, ptr %record, i64 2
-  %n = load i64, ptr %n.address, align 8
-  %grain.address = getelementptr inbounds i64, ptr %record, i64 3
-  %grain = load i64, ptr %grain.address, align 8
-  %arguments = getelementptr inbounds ptr, ptr %table, i64 %offset
-  call void @{SYMBOL}(ptr %kernel, ptr %arguments, i64 %n, i64 %grain)
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
-"""
+from .buffers import BUFFERS, is_alone, result_maker
+from .cpu import Module, compile_ir
+from .runner import Kernels, expectation, runner
 
 
-def _runner(target: Target) -> Callable[..., None]:
-    module = compile_ir(_RUN, target, symbols=symbols())
-    module.keep_forever()
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
-        module.function("tinyfn_run")
-    )
+class _InPlace(NamedTuple):
+    """An output that takes the memory of a donated input, if nobody else sees that."""
+
+    output: int
+    donor: int
+    shape: tuple[int, ...]
+    dtype: Any
+    make: Callable[[], np.ndarray]  # for when somebody does
 
 
-class _Kernels:
-    """Kernels that run one after another by one foreign call; `table` lists the slots of their arguments."""
+class _Segment:
+    """Kernels without a host op between them: what is made before them, and what nobody needs after them."""
 
-    def __init__(self, run: Callable[..., None]):
-        self._run = run
-        self._records = array("q")
-        self.table: list[int] = []
+    def __init__(self) -> None:
+        self.kernels = Kernels()
+        self.makes: list[tuple[int, Callable[[], np.ndarray]]] = []
+        self.in_place: list[_InPlace] = []
+        self.done: list[int] = []
+        self._run = runner().run
 
-    def add(self, address: int, arguments: Sequence[int], points: int, grain: int) -> None:
-        """One more kernel, on the arrays in these slots."""
-        self._records.extend([address, len(self.table), points, grain])
-        self.table += arguments
-
-    def run(self, slots: list[Any], addresses: list[int | None]) -> None:
+    def run(self, slots: list[Any]) -> None:
         """Run them."""
-        for i in self.table:
-            if addresses[i] is None:
-                addresses[i] = slots[i].ctypes.data
-        table = array("q", [addresses[i] or 0 for i in self.table])
-        self._run(self._records.buffer_info()[0], len(self._records) // 4, table.buffer_info()[0])
+        for i, make in self.makes:
+            slots[i] = make()
+        for output, donor, shape, dtype, make in self.in_place:
+            if is_alone(slots, donor):
+                value = slots[donor]
+                slots[output] = (
+                    value
+                    if value.dtype is dtype and value.shape == shape
+                    else value.view(dtype).reshape(shape)
+                )
+            else:
+                slots[output] = make()
+        self._run(self.kernels.address, slots)
+        for i in self.done:
+            slots[i] = None
 
 
 class _HostCall:
-    """An op that runs by its reference."""
+    """An op that runs by its reference. `row_major`: a kernel reads the result."""
 
-    def __init__(self, function: Callable[..., Any], sources: Sequence[int], target: int):
-        self._function, self._sources, self._target = function, sources, target
+    def __init__(self, function: Callable[..., Any], sources: Sequence[int], target: int, row_major: bool):
+        self._function, self._sources, self._target, self._row_major = function, sources, target, row_major
+        self.done: list[int] = []
 
-    def run(self, slots: list[Any], addresses: list[int | None]) -> None:
+    def run(self, slots: list[Any]) -> None:
         """Run it."""
-        with np.errstate(all="ignore"):
-            result = self._function(*[slots[i] for i in self._sources])
-        slots[self._target] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
+        result = self._function(*[slots[i] for i in self._sources])
+        if not isinstance(result, (list, tuple)):
+            result = np.asarray(result, order="C" if self._row_major else None)
+        slots[self._target] = result
+        for i in self.done:
+            slots[i] = None
+
+
+class Native(NamedTuple):
+    """What a call path of its own needs of a program.
+
+    `matches(address of a list)` tells whether the list's arrays are what the program takes, and `run(list)` gives its outputs. A
+    program that is one run of kernels has `run_matching(address of a list, results)`, which does both: the list then has the
+    inputs' arrays and what `makes` make, of which the first `results` are outputs; `outputs` are the indices of all outputs in
+    it. `overwrites`: an input may be written to. `held` is what native code reads."""
+
+    matches: Callable[[int], int]
+    run: Callable[[list[Any]], list[Any]]
+    run_matching: Callable[[int, int], int] | None
+    makes: Sequence[Callable[[], np.ndarray]]
+    results: int
+    outputs: Sequence[int]
+    overwrites: bool
+    held: Any
 
 
 class Program:
-    """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs."""
+    """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
 
-    def __init__(self, graph: Any, host_step: Callable[[Any], Callable[..., Any]]):
+    `donated` are indices of inputs in whose memory outputs may be written, if nobody else sees that memory when it is called."""
+
+    def __init__(
+        self, graph: Any, host_step: Callable[[Any], Callable[..., Any]], donated: Iterable[int] = ()
+    ):
         target = host_target()
-        run = _runner(target)
-        slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
-        self.texts: list[str] = []
-        self._modules: list[Any] = []  # hold the kernels' code
-        self._makes: list[
-            tuple[int, Callable[[], tuple[np.ndarray, int]]]
-        ] = []  # the slots that kernels write
-        self._segments: list[_Kernels | _HostCall] = []
-        kernels: _Kernels | None = None
+        steps = group(graph)
+        donors = dict.fromkeys(graph.inputs[i] for i in donated)
+        self.memory = plan(graph.inputs, graph.outputs, steps, donors)
+        codes = [None if runs_on_host(step) else _code(step, target) for step in steps]
+        by_host = {step.node for step in steps if isinstance(step, Host) and runs_on_host(step)}
+        by_kernels = {node for code in codes if code is not None for node in code.arguments}
+        # The slots of the list of a call: the inputs, the outputs that kernels write, the arena, and all else.
+        self._avals = tuple(graph.inputs)
+        self._slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
+        for node in graph.outputs:
+            if node not in by_host:
+                self._slot(node)
+        self._results = len(self._slots) - len(graph.inputs)
+        if self.memory.arena:
+            self._slot(_ARENA)
+        self._modules: dict[str, Module] = {}  # hold the kernels' code
+        self._segments: list[_Segment | _HostCall] = []
+        there = {*graph.inputs, *by_host}
+        segment_of: list[int] = []
+        for step, code in zip(steps, codes, strict=True):
+            if code is not None:
+                self._add_kernel(code, there, target)
+            elif isinstance(step, Host):
+                node = step.node
+                sources = [self._slot(source) for source in node.src]
+                self._segments.append(
+                    _HostCall(host_step(node), sources, self._slot(node), node in by_kernels)
+                )
+            segment_of.append(len(self._segments) - 1)
+        for node, last in self.memory.last.items():
+            if last >= 0 and node in self._slots and (node in donors or node not in graph.inputs):
+                self._segments[segment_of[last]].done.append(self._slots[node])
+        for segment in self._segments:
+            if isinstance(segment, _Segment):
+                segment.kernels.complete()
+        self._outputs = [self._slots[node] for node in graph.outputs]
+        self._size = len(self._slots)
+        self._has_hosts = bool(by_host)
 
-        def slot(node: Any) -> int:
-            return slots.setdefault(node, len(slots))
-
-        for step in group(graph):
-            if isinstance(step, Host):
-                product = contraction(step.node)
-                if product is None:
-                    kernels = None
-                    sources = [slot(s) for s in step.node.src]
-                    self._segments.append(_HostCall(host_step(step.node), sources, slot(step.node)))
-                    continue
-                kernel = gemm.generate("kernel", product, target)
-                text, used = kernel.ir, (*step.node.src, step.node)
-                points, grain = kernel.plan.chunks, kernel.plan.grain
-            else:
-                text, used, points, grain, *_ = codegen.generate(step, target)
-            if kernels is None:
-                kernels = _Kernels(run)
-                self._segments.append(kernels)
-            module = compile_ir(text, target)
-            self._modules.append(module)
-            self.texts.append(text)
-            for node in used:
-                if node not in slots:
-                    self._makes.append((slot(node), BUFFERS.maker(node.shape, node.dtype)))
-            kernels.add(module.function("kernel"), [slot(node) for node in used], points, grain)
-        self._outputs = [slot(node) for node in graph.outputs]
-        self._size = len(slots)
+    @property
+    def texts(self) -> list[str]:
+        """The LLVM IR of the kernels, each text once."""
+        return list(self._modules)
 
     def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs' values."""
-        slots: list[Any] = [None] * self._size
-        addresses: list[int | None] = [None] * self._size
-        for i, value in enumerate(values):
-            slots[i] = np.asarray(value, order="C")
-        for i, maker in self._makes:
-            slots[i], addresses[i] = maker()
-        for segment in self._segments:
-            segment.run(slots, addresses)
+        return self.run([np.asarray(value, order="C") for value in values])
+
+    def run(self, slots: list[Any]) -> list[np.ndarray]:
+        """The outputs' values, given a list of the inputs' contiguous arrays, which is the program's from now on.
+
+        A donated array to which that list has the only reference may be overwritten."""
+        slots += [None] * (self._size - len(slots))
+        if self._has_hosts:
+            with np.errstate(all="ignore"):
+                for segment in self._segments:
+                    segment.run(slots)
+        else:
+            for segment in self._segments:
+                segment.run(slots)
         return [slots[i] for i in self._outputs]
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether a call may overwrite donated inputs."""
+        return bool(self.memory.in_place)
+
+    def native(self) -> Native | None:
+        """What a call path of its own needs of the program; None if Python's objects are not as native code knows them."""
+        functions = runner()
+        if functions.matches is None or functions.run_matching is None:
+            return None
+        expected = expectation(self._avals)
+        where = expected.buffer_info()[0]
+        matches = partial(functions.matches, where)
+        segment = self._segments[0] if len(self._segments) == 1 else None
+        slots = range(len(self._avals), self._size)
+        held = (self, expected)
+        if (
+            not isinstance(segment, _Segment)
+            or segment.in_place
+            or segment.done
+            or len(segment.makes) != len(slots)
+        ):
+            return Native(matches, self.run, None, (), 0, (), self.overwrites, held)
+        makes = dict(segment.makes)
+        return Native(
+            matches,
+            self.run,
+            partial(functions.run_matching, where, segment.kernels.address),
+            [makes[i] for i in slots],
+            self._results,
+            self._outputs,
+            False,
+            held,
+        )
+
+    def _slot(self, node: Any) -> int:
+        return self._slots.setdefault(node, len(self._slots))
+
+    def _add_kernel(self, code: codegen.Code, there: set[Any], target: Target) -> None:
+        """A kernel at the end of the program; `there` are the arrays that exist before it."""
+        if not self._segments or not isinstance(self._segments[-1], _Segment):
+            self._segments.append(_Segment())
+        segment = self._segments[-1]
+        assert isinstance(segment, _Segment)
+        module = self._modules.get(code.ir)
+        if module is None:
+            module = self._modules[code.ir] = compile_ir(code.ir, target)
+        arguments = []
+        for node in code.arguments:
+            offset = self.memory.places.get(node)
+            slot = self._slot(node if offset is None else _ARENA)
+            arguments.append((slot, offset or 0))
+            if offset is not None:
+                if _ARENA not in there:
+                    there.add(_ARENA)
+                    segment.makes.append((slot, BUFFERS.maker((self.memory.arena,), np.uint8)))
+            elif node not in there:
+                there.add(node)
+                make = result_maker(node.shape, node.dtype)
+                donor = self.memory.in_place.get(node)
+                if donor is None:
+                    segment.makes.append((slot, make))
+                else:
+                    segment.in_place.append(_InPlace(slot, self._slots[donor], node.shape, node.dtype, make))
+        finish = module.function("finish") if code.finishes else 0
+        segment.kernels.add(module.function("kernel"), finish, code.points, code.grain, arguments)
+
+
+_ARENA = object()  # stands for the block of all temporaries among the arrays of a call
+
+
+def _code(step: Step, target: Target) -> codegen.Code:
+    if isinstance(step, Host):
+        product = contraction(step.node)
+        assert product is not None
+        kernel = gemm.generate("kernel", product, target)
+        return codegen.Code(kernel.ir, (*step.node.src, step.node), kernel.plan.chunks, kernel.plan.grain)
+    return codegen.generate(step, target)

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array, own
 from ..trace.debug import stage
 from ..trace.errors import user_line
-from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
 from .arguments import Arguments, positional_name
-from .structured import call, replace_calls
+from .executable import Executable
+from .fast_call import MISS, Signature, fast_call
+from .structured import call
 
 if TYPE_CHECKING:
     from ..lower.lowered import Lowered
@@ -44,40 +44,34 @@ class CacheInfo(NamedTuple):
     last_miss: str
 
 
-class _Program:
+class _Program(Executable):
     """What one signature was traced to."""
 
-    __slots__ = ("_run", "compiled", "graph", "out_tree", "weak")
+    __slots__ = ("_fast", "graph", "out_tree", "weak")
 
-    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...]):
+    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], donated: tuple[int, ...]):
+        super().__init__(graph, donated)
         self.graph, self.out_tree, self.weak = graph, out_tree, weak
-        from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
+        self._fast: Any = _NOT_MADE
 
-        self.compiled = simplify(replace_calls(graph))
-        self._run: Callable[[Sequence[Any]], list[Any]] | None = None
+    def fast(self, given: Arguments, static: tuple[Any, ...]) -> Any:
+        """The generated call path of the signature, made once; None if it has none."""
+        if self._fast is _NOT_MADE and self.is_prepared:
+            self._fast = None
+            if self.native is not None:
+                signature = Signature(
+                    given.tree,
+                    [array.weak_type for array in given.arrays],
+                    self.donated,
+                    [(key, each.value) for key, each in static],
+                    self.out_tree,
+                    self.weak,
+                )
+                self._fast = fast_call(signature, self.graph.captured, self.native)
+        return None if self._fast is _NOT_MADE else self._fast
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The graph's outputs, by the program that the first call makes of it."""
-        return (self._run or self.prepare())(values)
 
-    def prepare(self) -> Callable[[Sequence[Any]], list[Any]]:
-        """Compile, unless that has been done."""
-        if self._run is None:
-            self._run = _executable(self.compiled)
-        return self._run
-
-
-def _executable(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:
-    """What runs a graph on the default device."""
-    if default_device() == "numpy":
-        return graph.run
-    if default_device() == "cuda":
-        from ..devices.cuda import CudaProgram
-
-        return CudaProgram(graph, step)
-    from ..devices.program import Program  # loads the compiler
-
-    return Program(graph, step)
+_NOT_MADE = object()
 
 
 class Jitted:
@@ -99,6 +93,9 @@ class Jitted:
         self._cache_size = cache_size
         self._hits = self._misses = 0
         self._last_miss = "not called yet"
+        self._fast: Callable[[Any, Any], Any] | None = (
+            None  # the call path of the signature that was hit last
+        )
 
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self.function)}>"
@@ -111,15 +108,22 @@ class Jitted:
         return partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fast = self._fast
+        if fast is not None and current_trace() is None:
+            result = fast(args, kwargs)
+            if result is not MISS:
+                self._hits += 1
+                return result
         given, static = self.arguments(args, kwargs)
         return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
 
     def run(self, program: _Program, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a program that was made for arguments like these."""
         donated = self._donated(args, kwargs) if self._donate_argnums or self._donate_argnames else ()
-        outputs = self._run(program, given)
-        for array in donated:
-            array._value = None
+        if current_trace() is not None:
+            outputs = self._call_in_trace(program, given)
+        else:
+            outputs = self._run(program, given, donated)
         return pytree.unflatten(program.out_tree, outputs)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
@@ -144,6 +148,7 @@ class Jitted:
         """Forget all traces."""
         with self._lock:
             self._cache.clear()
+            self._fast = None
 
     def arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], convert: Callable[[Any], Any] = as_array
@@ -186,6 +191,7 @@ class Jitted:
                 self._hits += 1
                 if key in self._cache:  # unless another thread has just dropped it
                     self._cache.move_to_end(key)
+                    self._fast = program.fast(given, static)
             return program
         # Not under the lock: the function may call others, and two threads may then wait for each other.
         program, reusable = self._trace(given, args, kwargs)
@@ -216,20 +222,42 @@ class Jitted:
         reusable = not traced_rules() and not any(
             isinstance(array, Tracer) for array in traced.graph.captured
         )
-        return _Program(traced.graph, traced.out_tree, traced.weak), reusable
+        donated = self._donated_leaves(args, kwargs)
+        return _Program(traced.graph, traced.out_tree, traced.weak, donated), reusable
 
-    def _run(self, program: _Program, given: Arguments) -> list[Array]:
-        trace = current_trace()
-        if trace is not None:
-            graph = program.graph
-            nodes = call.apply(
-                *[trace.lift(a) for a in (*given.arrays, *graph.captured)],
-                graph=_open(graph),
-            )
-            return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
-        graph = program.compiled
-        values = program.run([a.value for a in (*given.arrays, *graph.captured)])
-        return [own(value, weak) for value, weak in zip(values, program.weak, strict=True)]
+    def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """Which of the leaves of the traced arguments are donated."""
+        if not self._donate_argnums and not self._donate_argnames:
+            return ()
+        each = [
+            (i in self._donate_argnums, arg) for i, arg in enumerate(args) if i not in self.static_argnums
+        ]
+        each += [
+            (name in self._donate_argnames, kwargs[name])
+            for name in sorted(kwargs)
+            if name not in self.static_argnames
+        ]
+        gives = [donate for donate, arg in each for _ in pytree.leaves(arg)]
+        return tuple([i for i, donate in enumerate(gives) if donate])
+
+    def _call_in_trace(self, program: _Program, given: Arguments) -> list[Array]:
+        trace, graph = current_trace(), program.graph
+        assert trace is not None
+        arrays = [trace.lift(a) for a in (*given.arrays, *graph.captured)]
+        nodes = call.apply(*arrays, graph=_open(graph))
+        return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
+
+    def _run(self, program: _Program, given: Arguments, donated: Sequence[Array]) -> list[Array]:
+        program.prepare()
+        values = [a.value for a in (*given.arrays, *program.graph.captured)]
+        if program.overwrites:
+            # From here on only `values` has them, so that their memory may be written to.
+            for array in donated:
+                array._value = None
+        results = program.run(values)
+        for array in donated:
+            array._value = None
+        return [own(value, weak) for value, weak in zip(results, program.weak, strict=True)]
 
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
         """The arrays that the call gives away; raises ValueError if one of them is also passed elsewhere."""

@@ -1,0 +1,220 @@
+"""Donated arguments are updated in place where that changes no result, and only where nobody else sees their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyfn
+import tinyfn.numpy as tnp
+from tinyfn import jit
+from tinyfn.devices import default_device, set_default_device
+from tinyfn.trace.array import Array
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    before = default_device()
+    set_default_device("cpu")
+    yield
+    set_default_device(before)
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return tnp.asarray(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+def fresh(array: Array) -> Array:
+    """The same values in memory of its own, as a program's result is."""
+    return jit(lambda x: x + 0.0)(array)
+
+
+def where(array: Array) -> int:
+    return np.asarray(array).ctypes.data
+
+
+def run(function: Callable[..., Any], *args: Array, donate: Any = 0) -> tuple[Any, Any, list[int]]:
+    """What a function gives without donation and with it, and the addresses that the arguments had."""
+    wanted = jit(function)(*args)
+    given = [fresh(a) for a in args]
+    places = [where(a) for a in given]
+    return wanted, jit(function, donate_argnums=donate)(*given), places
+
+
+def leaves(tree: Any) -> list[Array]:
+    return tinyfn.tree.leaves(tree)
+
+
+SHAPES = [(48, 48), (101, 101), (300, 300)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1.0,
+        lambda x: tnp.tanh(x) * x - x / 2.0,
+        lambda x: x - x.max(-1, keepdims=True),
+        lambda x: tinyfn.nn.softmax(x),
+        lambda x: (x - x.mean(-1, keepdims=True)) * (x.var(-1, keepdims=True) + 1e-5),
+        lambda x: x.view("int32") + 1,
+    ],
+)
+def test_an_update_of_its_own_elements_is_in_place(
+    function: Callable[..., Any], shape: tuple[int, int]
+) -> None:
+    wanted, got, places = run(function, numbers(*shape))
+    assert where(got) == places[0]
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    with pytest.raises(ValueError):
+        np.asarray(got)[...] = 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + x.T,
+        lambda x: x.T * 1.5,
+        lambda x: x.reshape(-1) * 2.0,
+        lambda x: x + x[::-1],
+        lambda x: x + x[:, ::-1],
+        lambda x: x + x[0],
+        lambda x: x + x[:, :1],
+        lambda x: x * x[3, 5],
+        lambda x: x + tnp.roll(x, 1, 0),
+        lambda x: x - x.mean(0),
+        lambda x: x - x.mean(),
+        lambda x: (x + 1.0, x.T + x),
+        lambda x: (x + 1.0, x[::-1] * 2.0),
+        lambda x: (x + 1.0, x.sum(0)),
+        lambda x: (x.sum(0), x + 1.0),
+        lambda x: (x + 1.0, x),
+        lambda x: (x, x * 2.0),
+        lambda x: (x + 1.0, x + 2.0),
+        lambda x: (x + 1.0, x + 1.0),
+        lambda x: x @ x,
+        lambda x: x @ x + x,
+        lambda x: tnp.sort(x, 0) + x,
+        lambda x: (tnp.sort(x, 0), x.T, x + 1.0),
+        lambda x: x[tnp.argsort(x[0])],
+        lambda x: tnp.concatenate([x[1:], x[:1]]),
+        lambda x: tnp.cumsum(x, 0) + x,
+        lambda x: (tnp.where(x > 0, x.T, x), (x * x.T).sum(1)),
+    ],
+)
+def test_reads_of_other_elements_are_right(function: Callable[..., Any], shape: tuple[int, int]) -> None:
+    wanted, got, _ = run(function, numbers(*shape))
+    for a, b in zip(leaves(got), leaves(wanted), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_memory_of_what_is_done_with_is_used_again() -> None:
+    def f(x: Any, y: Any) -> Any:
+        total = tnp.sort(x.reshape(-1))[:2000].sum()  # all that is wanted of x
+        return y.T * total
+
+    wanted, got, places = run(f, numbers(300, 300), numbers(300, 300, seed=1), donate=(0,))
+    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-6)
+    assert where(got) == places[0]
+
+
+def test_two_arguments_that_trade_places() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return y + x, x - y
+
+    wanted, got, places = run(f, numbers(300, 300), numbers(300, 300, seed=1), donate=(0, 1))
+    assert {where(a) for a in got} == set(places)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+# Whoever else sees the memory keeps what it sees.
+
+
+@pytest.mark.parametrize(
+    "see",
+    [
+        lambda x: np.asarray(x),
+        lambda x: np.asarray(x)[3:7],
+        lambda x: memoryview(np.asarray(x)),
+        lambda x: np.from_dlpack(np.asarray(x)),
+        lambda x: np.asarray(x).base,
+        lambda x: x.reshape(-1),  # eagerly: a view
+        lambda x: x.T,
+        lambda x: jit(lambda a: a)(x),
+        lambda x: jit(lambda a: (a * 2.0, a))(x),
+        lambda x: x.value,
+        lambda x: [x.value],
+    ],
+)
+@pytest.mark.parametrize("size", [8, 300])
+def test_whoever_sees_the_memory_keeps_its_values(see: Callable[[Array], Any], size: int) -> None:
+    update = jit(lambda x: x + 1.0, donate_argnums=0)
+    for _ in range(3):  # the general path, then the generated one
+        x = fresh(numbers(size, size))
+        seen = see(x)
+        before = [np.array(a) for a in (seen if isinstance(seen, (tuple, list)) else [seen])]
+        values = np.array(x)
+        y = update(x)
+        assert x.is_deleted()
+        for a, b in zip(seen if isinstance(seen, (tuple, list)) else [seen], before, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+        np.testing.assert_array_equal(np.asarray(y), values + 1)
+
+
+def test_arrays_of_numpy_are_never_written_to() -> None:
+    update = jit(lambda x: x + 1.0, donate_argnums=0)
+    mine = np.zeros((300, 300), np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(update(mine)), 1.0)
+        np.testing.assert_array_equal(np.asarray(update(tnp.asarray(mine))), 1.0)
+    assert mine.flags.writeable and not mine.any()
+
+
+def test_captured_arrays_are_never_written_to() -> None:
+    weights = fresh(numbers(300, 300))
+    before = np.array(weights)
+    scale = jit(lambda x: x * weights, donate_argnums=0)
+    for _ in range(3):
+        scale(fresh(numbers(300, 300)))
+        np.testing.assert_array_equal(np.asarray(weights), before)
+    both = jit(lambda x: x + weights, donate_argnums=0)
+    np.testing.assert_array_equal(np.asarray(both(weights)), 2 * before)  # it is both, and gone after this
+    with pytest.raises(tinyfn.errors.DeletedArrayError if hasattr(tinyfn, "errors") else RuntimeError):
+        both(fresh(numbers(300, 300)))
+
+
+def test_an_optimizer_step_allocates_nothing() -> None:
+    def step(state: Any, gradients: Any) -> Any:
+        params, first, second, count = state
+        count = count + 1.0
+        first = tinyfn.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = tinyfn.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradients)
+        params = tinyfn.tree.map(
+            lambda p, m, v: p - 1e-3 * (m / (1 - 0.9**count)) / (tnp.sqrt(v / (1 - 0.999**count)) + 1e-8),
+            params,
+            first,
+            second,
+        )
+        return params, first, second, count
+
+    shapes = [(300, 300), (300,), (300, 77), (77,), (5000,)]
+
+    def made() -> Any:
+        params = [fresh(numbers(*shape, seed=i)) for i, shape in enumerate(shapes)]
+        zeros = [fresh(tnp.zeros(shape)) for shape in shapes]
+        return params, zeros, [fresh(z) for z in zeros], fresh(tnp.zeros(()))
+
+    gradients = [numbers(*shape, seed=i + 50) for i, shape in enumerate(shapes)]
+    plain, donating = jit(step), jit(step, donate_argnums=0)
+    expected, state = made(), made()
+    places = {where(a) for a in leaves(state)}
+    for _ in range(4):
+        expected, state = plain(expected, gradients), donating(state, gradients)
+        assert {where(a) for a in leaves(state)} == places
+    for a, b in zip(leaves(state), leaves(expected), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

@@ -1,0 +1,285 @@
+"""Memory plans: where each array of a program lives, and which of them may take over another's memory.
+
+A temporary, which only kernels read, has a place in one block of memory (the arena), shared with others that are not alive at the
+same time. Outputs, and what host ops read, have memory of their own. An output may be written into a donated input.
+
+**In place.** A kernel may write an array over another one that it reads if every element is read, for the last time, by the very
+point that then writes it. That is so if (1) one store writes the array, once for each element and at a position that is made of
+ranges alone; (2) the other array is read in that store's nest only, always at that same position (the same expression), in the
+store's pass or in passes before it; (3) the kernel does not write the other array. Renderers keep to their side of this: they
+promise the machine nothing about which arrays overlap, run no point twice, and at a point (or a vector of points) make all
+values of a pass before they store one. Nests in `finish` run after all parts, so what only parts read is free for them.
+Contractions, which visit an element of their result several times, never write in place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ..trace.uop import UOp, toposort
+from .contraction import contraction
+from .gemm_nest import match
+from .index import LOAD
+from .nest import Host, Kernel, Nest, Pass, Step, size_of
+
+ALIGNMENT = 64  # bytes, of places in the arena
+
+
+class MemoryPlan(NamedTuple):
+    """Where the arrays that a program's kernels write are.
+
+    `places` are offsets of temporaries in the arena, of `arena` bytes. `in_place` names for an output the donated input whose
+    memory it takes. `last` is the index of the last step that uses an array; outputs are not in it."""
+
+    places: dict[UOp, int]
+    arena: int
+    in_place: dict[UOp, UOp]
+    last: dict[UOp, int]
+
+
+def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
+    """The arrays that a step reads and those that it writes; what a kernel writes and reads again is written only."""
+    if isinstance(step, Host):
+        return list(step.node.src), [step.node]
+    nests = (*step.parts, *step.finish)
+    written = dict.fromkeys(node for nest in nests for node in nest.stored)
+    read = dict.fromkeys(node for nest in nests for node in nest.loaded)
+    return [node for node in read if node not in written], list(written)
+
+
+def plan(
+    inputs: Sequence[UOp], outputs: Iterable[UOp], steps: Sequence[Step], donated: Iterable[UOp] = ()
+) -> MemoryPlan:
+    """The memory plan of steps that compute outputs from inputs, of which some are donated."""
+    kept = set(outputs)
+    uses = [reads_and_writes(step) for step in steps]
+    by_host: set[UOp] = set()
+    last = {node: -1 for node in inputs}
+    for i, (read, written) in enumerate(uses):
+        last.update(dict.fromkeys((*read, *written), i))
+        if runs_on_host(steps[i]):
+            by_host.update(read, written)
+    arena = _Arena()
+    places: dict[UOp, int] = {}
+    in_place: dict[UOp, UOp] = {}
+    spare = _Spare(node for node in donated if node not in kept)
+    for node in spare.waiting(last, -1):
+        spare.add(node)
+    for i, (step, (_, written)) in enumerate(zip(steps, uses, strict=True)):
+        if not runs_on_host(step):
+            over = _replaceable(step) if isinstance(step, Kernel) else {}
+            taken: set[UOp] = set()
+            for node in written:
+                candidates = [n for n in over.get(node, ()) if n not in taken and last[n] == i]
+                if node in kept:
+                    donor = next((n for n in candidates if spare.takes(n, node)), None) or spare.pop(node)
+                    if donor is not None:
+                        spare.use(donor)
+                        in_place[node] = donor
+                        taken.add(donor)
+                elif node not in by_host:
+                    size = _bytes(node)
+                    giver = next((n for n in candidates if n in places and _bytes(n) == size), None)
+                    if giver is not None:
+                        taken.add(giver)
+                    places[node] = arena.take(size) if giver is None else places[giver]
+            for node in (*uses[i][0], *written):
+                if node in places and node not in taken and last[node] == i:
+                    arena.give_back(places[node], _bytes(node))
+        for node in spare.waiting(last, i):
+            spare.add(node)
+    return MemoryPlan(places, arena.size, in_place, {n: i for n, i in last.items() if n not in kept})
+
+
+def runs_on_host(step: Step) -> bool:
+    """Whether a step is an op that runs by its reference."""
+    return isinstance(step, Host) and contraction(step.node) is None
+
+
+def _bytes(node: UOp) -> int:
+    return prod(node.shape) * node.dtype.itemsize
+
+
+class _Spare:
+    """Donated inputs whose memory an output may get: those that a kernel reads for the last time, and those that nobody needs."""
+
+    def __init__(self, donated: Iterable[UOp]):
+        self._donated = dict.fromkeys(donated)
+        self._free: dict[tuple[int, int], list[UOp]] = {}
+        self._by_last: dict[int, list[UOp]] | None = None
+
+    def waiting(self, last: dict[UOp, int], step: int) -> list[UOp]:
+        """The donated inputs that are used for the last time by a step."""
+        if self._by_last is None:
+            self._by_last = {}
+            for node in self._donated:
+                self._by_last.setdefault(last[node], []).append(node)
+        return [node for node in self._by_last.get(step, ()) if node in self._donated]
+
+    def add(self, node: UOp) -> None:
+        """Nobody needs this one any more."""
+        self._free.setdefault(_kind(node), []).append(node)
+
+    def pop(self, output: UOp) -> UOp | None:
+        """One that nobody needs, for an output of its size."""
+        free = self._free.get(_kind(output))
+        return free.pop() if free else None
+
+    def takes(self, node: UOp, output: UOp) -> bool:
+        """Whether a node is a donated input that is still to be had, of the size of an output."""
+        return node in self._donated and _kind(node) == _kind(output)
+
+    def use(self, node: UOp) -> None:
+        """This one is taken."""
+        del self._donated[node]
+
+
+def _kind(node: UOp) -> tuple[int, int]:
+    return prod(node.shape), node.dtype.itemsize
+
+
+class _Arena:
+    """Offsets in a block of memory that grows as needed: the smallest gap that fits."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._by_size: list[tuple[int, int]] = []  # gaps: size, offset
+        self._begins: dict[int, int] = {}  # offset: size
+        self._ends: dict[int, int] = {}  # end: offset
+
+    def take(self, size: int) -> int:
+        """The offset of free memory."""
+        size = _rounded(size)
+        at = bisect_left(self._by_size, (size, 0))
+        if at < len(self._by_size):
+            gap, offset = self._by_size[at]
+            self._remove(offset, gap)
+            if gap > size:
+                self._insert(offset + size, gap - size)
+            return offset
+        last = self._ends.get(self.size)
+        offset = self.size if last is None else last
+        if last is not None:
+            self._remove(last, self.size - last)
+        self.size = offset + size
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        """This memory is free again."""
+        size = _rounded(size)
+        after = self._begins.get(offset + size)
+        if after is not None:
+            self._remove(offset + size, after)
+            size += after
+        before = self._ends.get(offset)
+        if before is not None:
+            self._remove(before, offset - before)
+            offset, size = before, size + offset - before
+        self._insert(offset, size)
+
+    def _insert(self, offset: int, size: int) -> None:
+        insort(self._by_size, (size, offset))
+        self._begins[offset] = size
+        self._ends[offset + size] = offset
+
+    def _remove(self, offset: int, size: int) -> None:
+        del self._by_size[bisect_left(self._by_size, (size, offset))]
+        del self._begins[offset], self._ends[offset + size]
+
+
+def _rounded(size: int) -> int:
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+
+
+# Which arrays may be written over which
+
+
+class _Read(NamedTuple):
+    """An element that a kernel reads, in which nest and pass."""
+
+    nest: int
+    each: int
+    position: UOp
+
+
+class _Write(NamedTuple):
+    """Where a kernel stores an array, and how many points do so."""
+
+    nest: int
+    each: int
+    position: UOp
+    points: int
+
+
+def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
+    """For each array that a kernel stores those over which it may be written, though the kernel reads them."""
+    parts = len(kernel.parts)
+    nests = (*kernel.parts, *kernel.finish)
+    reads: dict[UOp, list[_Read]] = {}
+    writes: dict[UOp, list[_Write]] = {}
+    apart = {i for i, nest in enumerate(nests) if match(nest) is not None}
+    for i, nest in enumerate(nests):
+        for j, (each, points) in enumerate(_with_points(nest)):
+            for node in toposort(_expressions(each)):
+                if node.op is LOAD and node.arg not in nest.local:
+                    reads.setdefault(node.arg, []).append(_Read(i, j, node.src[0]))
+            for store in each.stores:
+                if store.node not in nest.local:
+                    writes.setdefault(store.node, []).append(_Write(i, j, store.position, points))
+    # The arrays that one nest reads, or parts alone: the others can't be replaced.
+    where = {
+        array: {read.nest for read in found if read.nest >= parts} or {read.nest for read in found}
+        for array, found in reads.items()
+        if array not in writes
+    }
+    read_in: dict[int, list[UOp]] = {}
+    for array, found in where.items():
+        read_in.setdefault(max(found), []).append(array)
+    result: dict[UOp, list[UOp]] = {}
+    for array, stores in writes.items():
+        if len(stores) > 1 or stores[0].nest in apart or not _once_each(array, stores[0]):
+            continue
+        (write,) = stores
+        candidates = dict.fromkeys(read_in.get(write.nest, ()))
+        if write.nest >= parts:
+            # Nests of `finish` run one after another, after all parts.
+            candidates |= dict.fromkeys(a for i, found in read_in.items() if i < write.nest for a in found)
+        result[array] = [other for other in candidates if _free_for(write, reads[other], parts)]
+    return result
+
+
+def _once_each(array: UOp, write: _Write) -> bool:
+    ranges_alone = all(node.op is not LOAD for node in toposort([write.position]))
+    return ranges_alone and write.points == prod(array.shape)
+
+
+def _free_for(write: _Write, reads: Sequence[_Read], parts: int) -> bool:
+    """Whether each read is done before the element that it reads is written."""
+    for read in reads:
+        if read.nest != write.nest:
+            if write.nest < parts or read.nest > write.nest:
+                return False
+        elif read.each > write.each or read.position is not write.position:
+            return False
+    return True
+
+
+def _with_points(nest: Nest) -> Iterator[tuple[Pass, int]]:
+    """The passes in the order of their work, each with how often its innermost statements run in all."""
+
+    def walk(each: Pass, points: int) -> Iterator[tuple[Pass, int]]:
+        points *= prod(size_of(r) for r in each.inner)
+        for inside in each.passes:
+            yield from walk(inside, points)
+        yield each, points
+
+    for each in nest.passes:
+        yield from walk(each, prod(size_of(o) for o in nest.outer))
+
+
+def _expressions(each: Pass) -> list[UOp]:
+    stored = [expression for store in each.stores for expression in (store.value, store.position)]
+    return [*stored, *[reduction.value for reduction in each.reductions]]
