@@ -204,8 +204,7 @@ class Tiles(Values):
                         self.keep(node, self.from_memory(loaded, node.arg.dtype, True), True, c)
                 for c in range(columns):
                     for each in nest.passes:
-                        for store in each.stores:
-                            self.store(store, c)
+                        self.stores(each, c)
                 self.leave()
                 return []
 

@@ -18,7 +18,7 @@ from .index import LOAD, RESULT
 from .linear import Linear, linear
 from .llvm_scalar import constant, memory_suffix, memory_type, register_type
 from .llvm_writer import Writer
-from .nest import Store, elements_of
+from .nest import Pass, Store, elements_of
 
 Value = tuple[str, bool]  # the name of an SSA value, and whether it is a vector
 
@@ -331,6 +331,13 @@ class Values(Writer):
         return self.op(
             f"icmp ne {self.vector('i8') if vector else 'i8'} {name}, {'zeroinitializer' if vector else 0}"
         )
+
+    def stores(self, each: Pass, column: int = 0) -> None:
+        """Make all values of a pass at a point, and then store: that may be over what another value reads (`memory.py`)."""
+        for expression in (*[store.value for store in each.stores], *[r.value for r in each.reductions]):
+            self.value(expression, column)
+        for store in each.stores:
+            self.store(store, column)
 
     def store(self, store: Store, column: int = 0) -> None:
         """Write a value to memory; in a frame, its lanes."""

@@ -185,9 +185,7 @@ class Renderer(Tiles):
                 self._pass(inside)
             totals, results = iter(carried), []
             for column in columns:
-                self._values_of(each, column)
-                for store in each.stores:
-                    self.store(store, column)
+                self.stores(each, column)
                 for r in each.reductions:
                     element = self.vector_of(r.value, column) if wide else self.value(r.value)[0]
                     results.append(self.binary(r.op, r.value.dtype, next(totals), element, wide))
@@ -197,11 +195,6 @@ class Renderer(Tiles):
         for column in columns:
             for r in each.reductions:
                 self._keep(r, next(totals), wide, column)
-
-    def _values_of(self, each: Pass, column: int) -> None:
-        """Make all values of a pass at a point, before one is stored: it may be stored over what another one reads."""
-        for expression in (*[store.value for store in each.stores], *[r.value for r in each.reductions]):
-            self.value(expression, column)
 
     def _vectors(self, each: Pass, lanes: Lanes) -> None:
         """A pass with a range of its own along the lanes."""
@@ -219,9 +212,7 @@ class Renderer(Tiles):
                 bases.append(self.op(f"add nuw nsw i64 {base}, {column * width}"))
             self.enter(Frame(lane, width, 1), bases, [mask] * count)
             for column in range(count):
-                self._values_of(each, column)
-                for store in each.stores:
-                    self.store(store, column)
+                self.stores(each, column)
                 for i, r in enumerate(each.reductions):
                     at = i * copies + column
                     element = self.vector_of(r.value, column)

@@ -10,7 +10,8 @@ import numpy as np
 from ..devices import default_device
 from ..trace.execute import step
 from ..trace.graph import Graph
-from .structured import replace_calls
+from ..trace.uop import UOp
+from .structured import Structured, replace_calls
 
 
 class Executable:
@@ -41,9 +42,14 @@ class Executable:
         if default_device() == "numpy":
             self._run = self.compiled.run
             return
+        if default_device() == "cuda":
+            from ..devices.cuda import CudaProgram
+
+            self._run = CudaProgram(self.compiled, _host_step)
+            return
         from ..devices.program import Program  # loads the compiler
 
-        program = Program(self.compiled, step, self.donated)
+        program = Program(self.compiled, _host_step, self.donated)
         self.native, self.overwrites = program.native(), program.overwrites
         self._run = program.run
 
@@ -54,8 +60,20 @@ class Executable:
         return self._run(values)
 
 
+def _host_step(node: UOp) -> Callable[..., Any]:
+    """What computes a node that is no part of a kernel: a program of its own if it holds a graph, else its reference."""
+    if isinstance(node.op, Structured):
+        graph = node.params["graph"]
+        return lambda *args: run_compiled(graph, args)
+    return step(node)
+
+
 def run_compiled(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """The outputs of a graph by its program, which is kept with the graph."""
+    """The outputs of a graph by its program, which is kept with the graph; step by step where graphs are not compiled."""
+    if default_device() == "numpy" or any(
+        not isinstance(n, int) for node in graph.inputs for n in node.shape
+    ):
+        return graph.run(values)
     executable = graph.derive(("executable", default_device()), lambda: Executable(graph))
     executable.prepare()
     return executable.run(list(values))

@@ -83,7 +83,9 @@ class Call(Structured):
         return check_arguments(self.name, graph, args)
 
     def reference(self, *args: Any, graph: Graph) -> Any:
-        return graph.run(args)
+        from .executable import run_compiled
+
+        return run_compiled(graph, args)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import linearized
@@ -137,6 +139,10 @@ class Call(Structured):
 class Checkpoint(Call):
     """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
 
+    def reference(self, *args: Any, graph: Graph) -> Any:
+        # Outside of jit the graph is a new one each time.
+        return graph.run(args)
+
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import jvp_graph
 
@@ -186,10 +192,16 @@ def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None
 
 
 def replace_calls(graph: Graph) -> Graph:
-    """The graph with the contents of the graphs that it calls in the place of the calls."""
-    if not any(node.op is call for node in graph.nodes()):
+    """The graph with the contents of the graphs that it holds in their place, for when no more derivatives are taken.
+
+    Those of `checkpoint` stay: what they compute again is not to be merged with what was computed before."""
+
+    def contents(node: UOp) -> Graph | None:
+        if not isinstance(node.op, Structured) or node.op is checkpoint_call:
+            return None
+        return replace_calls(node.params["graph"])
+
+    if not any(isinstance(node.op, Structured) for node in graph.nodes()):
         return graph
-    outputs = with_contents(
-        graph.outputs, lambda node: replace_calls(node.params["graph"]) if node.op is call else None
-    )
+    outputs = with_contents(graph.outputs, contents)
     return Graph(graph.inputs, outputs, graph.captured, graph.name)
