@@ -19,12 +19,14 @@ def run_kernel(
     kernel: Kernel,
     arrays: dict[UOp, np.ndarray],
     pieces: int = 1,
-    vector_bytes: int = 64,
     opts: codegen.Opts | None = None,
+    **facts: int,
 ) -> codegen.Code:
-    """Compute what a kernel stores from what it loads, its points in so many pieces; arrays that are not there become zeros."""
+    """Compute what a kernel stores from what it loads, its points in so many pieces; arrays that are not there become zeros.
+
+    `facts` are those of the target that differ from this machine's."""
     target = host_target()
-    code = codegen.generate(kernel, target._replace(vector_bytes=vector_bytes), opts)
+    code = codegen.generate(kernel, target._replace(**({"vector_bytes": 64} | facts)), opts)
     module = compile_ir(code.ir, target)
     for array in code.arguments:
         if array not in arrays:

@@ -93,7 +93,7 @@ def compiled(
             result = interpret.step(step.node)(*[arrays[s] for s in step.node.src])
             arrays[step.node] = np.ascontiguousarray(result)
         else:
-            run_kernel(step, arrays, pieces, vector_bytes)
+            run_kernel(step, arrays, pieces, vector_bytes=vector_bytes)
     return [arrays[node] for node in graph.outputs]
 
 

@@ -275,7 +275,7 @@ def test_nests_compute_what_they_mean(name: str, vector_bytes: int) -> None:
     for pieces in (1, 3):
         for node in nest.stored:
             got[node] = np.full(node.shape, 7, node.dtype)
-        run_kernel(Kernel((nest,)), got, pieces, vector_bytes)
+        run_kernel(Kernel((nest,)), got, pieces, vector_bytes=vector_bytes)
         for node in nest.stored:
             np.testing.assert_array_equal(got[node], want[node])
 
@@ -293,3 +293,34 @@ def test_what_depends_on_no_range_is_computed_once() -> None:
     assert "llvm.sqrt.f32" in before and "llvm.sqrt.f32" not in loops.split("declare")[0]
     of_rows, of_vectors = loops.split("\nloop", 1)
     assert "fdiv" in of_rows and "fdiv" not in of_vectors
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_large_is_written_past_the_caches(name: str, offset: int) -> None:
+    """Aligned or not, whatever the schedule; a machine without caches takes every array for large."""
+    nest, arrays = CASES[name]()
+    want = dict(arrays)
+    pointwise.run(nest, want)
+    for node in nest.stored:
+        memory = np.zeros(node.shape or 1, node.dtype).nbytes
+        room = np.zeros(memory + 128, np.uint8)
+        begin = -room.ctypes.data % 64 + offset
+        arrays[node] = room[begin : begin + memory].view(node.dtype).reshape(node.shape)
+    run_kernel(Kernel((nest,)), arrays, 2, l3_bytes=0)
+    for node in nest.stored:
+        np.testing.assert_array_equal(arrays[node], want[node])
+
+
+def test_only_what_is_large_and_can_be_aligned_is_written_past_the_caches() -> None:
+    def code(columns: int, l3_bytes: int) -> str:
+        x, out = array(40, columns), array(40, columns)
+        o, k = ranges("o", 40, columns)
+        twice = mul(load(x, (o, k)), load(scale := array(columns), (k,)))
+        assert scale.shape == (columns,)
+        nest = Nest((o, k), (Pass((), (), (Store(out, at((o, columns), k), twice),)),), frozenset())
+        return generate(Kernel((nest,)), host_target()._replace(l3_bytes=l3_bytes, vector_bytes=64)).ir
+
+    assert "!nontemporal" in code(64, 1024)
+    assert "!nontemporal" not in code(64, 1 << 20)
+    assert "!nontemporal" not in code(65, 1024)

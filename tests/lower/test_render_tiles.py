@@ -23,7 +23,7 @@ def check(
     (step,) = group(graph)
     assert isinstance(step, Kernel)
     arrays: dict[UOp, np.ndarray] = dict(zip(graph.inputs, values, strict=True))
-    code = run_kernel(step, arrays, pieces, vector_bytes)
+    code = run_kernel(step, arrays, pieces, vector_bytes=vector_bytes)
     assert tiled == any(opt.op is OptOps.LOCAL for opts in code.opts for opt in opts)
     for node, want in zip(graph.outputs, graph.run(list(values)), strict=True):
         np.testing.assert_array_equal(arrays[node], np.asarray(want))

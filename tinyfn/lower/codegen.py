@@ -7,6 +7,7 @@ part and a long row in another, but runs of so many of them that there is about 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -43,7 +44,13 @@ def _loops(nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt
     facts = Facts(nest)
     chosen = tuple(choose(facts, arrays, target) if opts is None else opts)
     plan = apply(nest, chosen)
-    return Function(render(nest, arrays, "kernel", plan, facts.size), chunks(plan), facts.work, chosen)
+    streamed = frozenset(a for a in nest.stored if _bytes(a) >= target.l3_bytes)
+    text = render(nest, arrays, "kernel", plan, facts.size, streamed)
+    return Function(text, chunks(plan), facts.work, chosen)
+
+
+def _bytes(array: UOp) -> int:
+    return math.prod(array.shape) * array.dtype.itemsize
 
 
 # What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
@@ -201,7 +208,7 @@ def _merged(functions: Sequence[tuple[str, str]], text: str) -> str:
     for ir in (*[_internal(ir, name) for name, ir in functions], text):
         lines = []
         for line in ir.split("\n"):
-            if line.startswith("declare "):
+            if line.startswith(("declare ", "!0 = ")):
                 declarations[line] = None
             else:
                 lines.append(line)

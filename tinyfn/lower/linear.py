@@ -27,7 +27,7 @@ def linear(position: UOp) -> Linear:
     steps: dict[UOp, int] = {}
     other: set[UOp] = set()
     constant = 0
-    terms = [position]
+    terms, constant = [position], 0
     while terms:
         term = terms.pop()
         if term.op is s.ADD:

@@ -51,6 +51,8 @@ class Values(Writer):
         self.frame: Frame | None = None
         self.own_rows = 0  # how many points have local arrays of their own, which lie side by side: 0 for one point at a time
         self.masks: Sequence[str | None] = ()  # by column
+        self.streaming = False  # whether what is large goes to memory past the caches
+        self.streamed: frozenset[UOp] = frozenset()  # what is large
         self._frame_depth = 0
         self._of_frame: list[
             tuple[dict[Any, Any], Any]
@@ -362,7 +364,8 @@ class Values(Writer):
             first = self.op(f"extractelement {self.vector(kind)} {name}, i64 0")
             self.do(f"store {kind} {first}, ptr {self.address(array, position, column)}, align {size}")
         elif step == 1:
-            self._store_row(kind, size, name, self.address(array, position, column), self.masks[column])
+            past = self.streaming and array in self.streamed
+            self._store_row(kind, size, name, self.address(array, position, column), self.masks[column], past)
         elif step == -1:
             first, mask = self.address(array, position, column, 1 - self.lanes, False), self.masks[column]
             self._store_row(
@@ -371,10 +374,13 @@ class Values(Writer):
         else:
             self._scatter(kind, size, name, array, self.vector_of(position, column), self.masks[column])
 
-    def _store_row(self, kind: str, size: int, name: str, address: str, mask: str | None) -> None:
+    def _store_row(
+        self, kind: str, size: int, name: str, address: str, mask: str | None, past: bool = False
+    ) -> None:
         kinds, bools = self.vector(kind), self.vector("i1")
         if mask is None:
-            self.do(f"store {kinds} {name}, ptr {address}, align {size}")
+            where = f"align {size * self.lanes}, !nontemporal !0" if past else f"align {size}"
+            self.do(f"store {kinds} {name}, ptr {address}, {where}")
             return
         function = f"llvm.masked.store.v{self.lanes}{memory_suffix(kind)}.p0"
         self.declared[f"declare void @{function}({kinds}, ptr, i32 immarg, {bools})"] = None

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from ..trace.uop import UOp
+from .linear import linear
 from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
@@ -29,7 +30,9 @@ LARGE = 400
 class Renderer(Tiles):
     """Writes one kernel. See the module's docstring."""
 
-    def __init__(self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int):
+    def __init__(
+        self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int, streamed: frozenset[UOp]
+    ):
         super().__init__()
         self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
         self.lanes_of = {id(each): lanes for each, lanes in zip(nest.every(), plan.passes, strict=True)}
@@ -37,6 +40,10 @@ class Renderer(Tiles):
         self.local = nest.local
         columns = plan.points.columns if plan.points is not None else 1
         self.large = size * columns > LARGE
+        self.streamed = streamed
+        self._aligned: str | None = (
+            None  # whether what is large is aligned in memory, once somebody has asked
+        )
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
@@ -55,6 +62,10 @@ class Renderer(Tiles):
             self.points(self.plan.rows, self.plan.run, partial(self._blocks, points))
         else:
             self.tiles(self.nest, self.plan)
+        if self._aligned is not None:
+            # What went past the caches is there before anybody is told so.
+            self.do("fence seq_cst")
+            self.declared["!0 = !{i32 1}"] = None
         self.do("ret void")
         declarations = "\n".join(self.declared)
         signature = f"void @{self.name}(ptr noalias %arguments, i64 %begin, i64 %end)"
@@ -118,14 +129,16 @@ class Renderer(Tiles):
             return masks
 
         if not rest:
-            self.loop(low, high, 1, (), partial(run, columns, unmasked))
+            whole = partial(self.loop, low, high, 1, (), partial(run, columns, unmasked))
+            self._streaming(points, self.nest.passes, whole)
         elif self.large and full:
             self.loop(low, high, 1, (), partial(run, columns, masked))
         else:
             if full:
                 stop = self.call("i64", "llvm.smin.i64", ("i64", str(high)), ("i64", str(full)))
                 some = self.op(f"icmp slt i64 {low}, {stop}")
-                self.when(some, lambda: self.loop(low, stop, 1, (), partial(run, columns, unmasked)))
+                whole = partial(self.loop, low, stop, 1, (), partial(run, columns, unmasked))
+                self.when(some, lambda: self._streaming(points, self.nest.passes, whole))
             vectors = -(-rest // width)
             ends: list[str | None] = [None] * vectors
             ends[-1] = self.first_lanes(rest - (vectors - 1) * width, width)
@@ -155,6 +168,37 @@ class Renderer(Tiles):
             )
         self.enter(Frame(points.along, points.lanes, points.columns), bases, masks)
         self.count = count
+
+    def _streaming(self, lanes: Lanes, passes: Sequence[Pass], loop: Callable[[], list[str]]) -> list[str]:
+        """A loop of whole vectors that hands nothing on; if it writes what is large, past the caches, where that is aligned."""
+        stores = [store for each in passes for store in each.stores if store.node in self.streamed]
+        vectors = [linear(store.position) for store in stores]
+        if not stores or any(each.passes for each in passes):
+            return loop()
+        for form in vectors:
+            rest = [form.constant, *[step for r, step in form.steps.items() if r is not lanes.along]]
+            if form.other or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
+                return loop()
+        if self._aligned is None:
+            saved, self.out = self.out, self.scopes[0].out
+            bits = [
+                self.op(f"ptrtoint ptr {self.arrays[array]} to i64")
+                for array in self.memory
+                if array in self.streamed
+            ]
+            while len(bits) > 1:
+                bits = [*bits[2:], self.op(f"or i64 {bits[0]}, {bits[1]}")]
+            self._aligned = self.op(f"icmp eq i64 {self.op(f'and i64 {bits[0]}, 63')}, 0")
+            self.out = saved
+
+        def past() -> None:
+            self.streaming = True
+            loop()
+            self.streaming = False
+
+        self.when(self._aligned, past)
+        self.when(self.op(f"xor i1 {self._aligned}, true"), loop)
+        return []
 
     # Passes
 
@@ -241,7 +285,8 @@ class Renderer(Tiles):
                 stop = done + (size - done) // (count * width) * count * width
                 if stop > done:
                     pairs = list(zip(kinds, carried, strict=True))
-                    carried = self.loop(done, stop, count * width, pairs, partial(steps, count, None))
+                    loop = partial(self.loop, done, stop, count * width, pairs, partial(steps, count, None))
+                    carried = loop() if each.reductions else self._streaming(lanes, (each,), loop)
                     done = stop
             if done < size:
                 with self.scope():
@@ -291,6 +336,15 @@ class Renderer(Tiles):
         self.keep(result(reduction.node), name, vector, column)
 
 
-def render(nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int) -> str:
-    """The IR of a module with one kernel for the nest, of `size` scalar ops, whose arguments are these arrays."""
-    return Renderer(nest, arrays, name, plan, size).render()
+def render(
+    nest: Nest,
+    arrays: Sequence[UOp],
+    name: str,
+    plan: Plan,
+    size: int,
+    streamed: frozenset[UOp] = frozenset(),
+) -> str:
+    """The IR of a module with one kernel for the nest, of `size` scalar ops, whose arguments are these arrays.
+
+    Those of `streamed` are written past the caches, where that can be done."""
+    return Renderer(nest, arrays, name, plan, size, streamed).render()
