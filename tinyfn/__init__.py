@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
 from .trace.array import Array
+from .trace.debug import debug_level, stage_times
 from .trace.errors import (
     ConcretizationError,
     DeletedArrayError,
@@ -55,8 +56,8 @@ __all__ = [
     "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError",
     "ShapeDtypeStruct", "TracerArrayConversionError", "TracerBoolConversionError", "TracerError",
     "TracerIntegerConversionError", "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp",
-    "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
-    "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stop_gradient", "tree",
+    "custom_vjp", "debug_level", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
+    "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stage_times", "stop_gradient", "tree",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

@@ -1,15 +1,16 @@
 """Devices: where jitted functions run.
 
 `cpu` compiles them (through LLVM), `cuda` does so for an NVIDIA GPU; `numpy` runs them step by step through the primitives'
-references, which needs no compiler and is what compiled results are checked against. `TINYFN_DEVICE` chooses;
-`set_default_device` does so at run time, for functions that are called for the first time after it.
+references, which needs no compiler and is what compiled results are checked against; `null` compiles as `cpu` does and runs
+nothing: results are zeros, for measuring what compilation takes. `TINYFN_DEVICE` chooses; `set_default_device` does so at run
+time, for functions that are called for the first time after it.
 """
 
 from __future__ import annotations
 
 import os
 
-DEVICES = ("cpu", "cuda", "numpy")
+DEVICES = ("cpu", "cuda", "numpy", "null")
 
 
 def _from_environment() -> str:

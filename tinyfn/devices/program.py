@@ -8,6 +8,7 @@ So calls from several threads have nothing in common but code.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from ..lower.contraction import contraction
 from ..lower.group import group
 from ..lower.memory import plan, runs_on_host
 from ..lower.nest import Host, Step
+from ..lower.spec import verify
 from ..lower.target import Target, host_target
 from .buffers import BUFFERS, is_alone, result_maker
 from .cpu import Module, compile_ir
@@ -109,6 +111,8 @@ class Program:
     ):
         target = host_target()
         steps = group(graph)
+        if os.environ.get("TINYFN_VERIFY"):
+            verify(graph, steps)
         donors = dict.fromkeys(graph.inputs[i] for i in donated)
         self.memory = plan(graph.inputs, graph.outputs, steps, donors)
         codes = [None if runs_on_host(step) else _code(step, target) for step in steps]

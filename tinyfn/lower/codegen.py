@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..trace.debug import stage
 from ..trace.uop import UOp
 from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
@@ -71,6 +72,7 @@ def function(
     raise AssertionError("every nest has loops")
 
 
+@stage("render")
 def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     """The code of a kernel; `opts`, if given, are the schedules of its nests, as another Code has them."""
     made: dict[Any, tuple[str, Function]] = {}

@@ -17,6 +17,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import prims as p
 from ..trace import scalar, sint
+from ..trace.debug import stage
 from ..trace.graph import Graph
 from ..trace.uop import CONST, INPUT, UOp, input_node, make, toposort
 from .formulas import FORMULAS, cast
@@ -117,6 +118,7 @@ class _Group:
         return self.outer if sink.shape[: len(self.outer)] == self.outer else None
 
 
+@stage("group")
 def group(graph: Graph) -> list[Step]:
     """The steps that compute the graph's outputs, in order."""
     chosen = sinks(graph)

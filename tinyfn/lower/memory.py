@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ..trace.debug import stage
 from ..trace.uop import UOp, toposort
 from .contraction import contraction
 from .gemm_nest import match
@@ -50,6 +51,7 @@ def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
     return [node for node in read if node not in written], list(written)
 
 
+@stage("memory plan")
 def plan(
     inputs: Sequence[UOp], outputs: Iterable[UOp], steps: Sequence[Step], donated: Iterable[UOp] = ()
 ) -> MemoryPlan:

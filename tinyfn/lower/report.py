@@ -23,32 +23,22 @@ def compiled(lowered: Lowered, times: StageTimes, level: int) -> None:
     milliseconds = times.total * 1e3
     emit(f"compiled {lowered.title}: {lowered.summary} in {milliseconds:.1f} ms ({times.line()})")
     if level >= 3:
-        for number_, step in enumerate(lowered.steps):
+        for place, step in enumerate(lowered.steps):
             if isinstance(step, ProgramSpec) and step.applied_opts:
-                emit(f"opts of {number_}: {step.name}: {opts_of(step)}")
+                emit(f"opts of {place}: {step.name}: {opts_of(step)}")
     for least, stage in _SHOWN:
         if level >= least:
             emit(lowered.as_text(stage))
 
 
-class Run:
-    """A run of a program, step by step: how long each step took, and what that is in operations and bytes per second."""
-
-    def __init__(self, lowered: Lowered):
-        self.lowered = lowered
-        self.seconds: list[float] = []
-
-    def add(self, seconds: float) -> None:
-        """Count the next step."""
-        self.seconds.append(seconds)
-
-    def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("", "kernel", "loops", "flops", "memory", "time", "GFLOP/s", "GB/s")]
-        for place, (step, seconds) in enumerate(zip(self.lowered.steps, self.seconds, strict=True)):
-            rows.append((str(place), step.name, _loops(step), *_rates(step.estimates, seconds)))
-        if len(self.seconds) != 1:
-            rows.append(("", "all", "", *_rates(self.lowered.estimates, sum(self.seconds))))
-        return "\n".join([f"ran {self.lowered.title}", *aligned(rows, left=(1, 2))])
+def run(lowered: Lowered, seconds: Sequence[float]) -> str:
+    """A table of a run's steps: how long each took, and what that is in operations and bytes per second."""
+    rows: list[tuple[str, ...]] = [("", "kernel", "loops", "flops", "memory", "time", "GFLOP/s", "GB/s")]
+    for place, (step, time) in enumerate(zip(lowered.steps, seconds, strict=True)):
+        rows.append((str(place), step.name, _loops(step), *_rates(step.estimates, time)))
+    if len(seconds) != 1:
+        rows.append(("", "all", "", *_rates(lowered.estimates, sum(seconds))))
+    return "\n".join([f"ran {lowered.title}", *aligned(rows, left=(1, 2))])
 
 
 def _loops(step: ProgramSpec | HostCall) -> str:

@@ -17,18 +17,26 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _chosen: int | None = None
+# Whether the level was at least 2 when it was last looked at: for call paths that can't afford to ask the environment.
+timed = False
 
 
 def level() -> int:
     """The debug level now; raises ValueError if `TINYFN_DEBUG` is no number."""
-    if _chosen is not None:
-        return _chosen
+    global timed
+    found = _from_environment() if _chosen is None else _chosen
+    timed = found >= 2
+    return found
+
+
+def _from_environment() -> int:
     if given := os.environ.get("TINYFN_DEBUG"):
         if not given.isdecimal():
             raise ValueError(f"TINYFN_DEBUG is {given!r}, but the debug level is a number from 0 to 6")
@@ -48,6 +56,7 @@ class debug_level:
             raise ValueError(f"the debug level is a number from 0 to 6, or None, not {value!r}")
         self._before = _chosen
         _chosen = value
+        level()
 
     def __enter__(self) -> None:
         pass
@@ -55,6 +64,7 @@ class debug_level:
     def __exit__(self, *_: Any) -> None:
         global _chosen
         _chosen = self._before
+        level()
 
 
 class StageTimes:
@@ -120,7 +130,7 @@ class stage_times:
         _local.open = []
         return self._mine
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         global _measuring
         with _lock:
             _measuring -= 1
@@ -129,6 +139,11 @@ class stage_times:
             _local.times.update(self._mine)
             if _local.open:
                 _local.open[-1][2] += self._mine.total
+
+
+def measured() -> AbstractContextManager[StageTimes | None]:
+    """What measures the stages in a block if something is printed about them, that is, from level 1 on."""
+    return stage_times() if level() else nullcontext()
 
 
 class stage:

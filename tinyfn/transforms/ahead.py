@@ -31,7 +31,7 @@ def lower(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowe
 
 
 def lowered(graph: Graph, names: Sequence[str] = (), compile: Callable[[], Any] | None = None) -> Lowered:
-    """A simplified graph as kernels for the CPU; `names` are those of its arguments."""
+    """A simplified graph as kernels for the default device; `names` are those of its arguments."""
     from ..devices import cpu
     from ..lower.lowered import Backend, Lowered, renderer_of
     from ..lower.target import host_target
@@ -39,8 +39,10 @@ def lowered(graph: Graph, names: Sequence[str] = (), compile: Callable[[], Any] 
     def assembly(text: str) -> str:
         return cpu.assembly(text, host_target())
 
+    device = "cuda" if default_device() == "cuda" else "cpu"
     hidden = [f"captured{i}" for i in range(len(graph.captured))]
-    return Lowered(graph, Backend(renderer_of("cpu"), assembly, compile), [*names, *hidden] if names else ())
+    backend = Backend(renderer_of(device), assembly if device == "cpu" else None, compile)
+    return Lowered(graph, backend, [*names, *hidden] if names else ())
 
 
 class Compiled:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..devices import default_device
+from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.uop import UOp
@@ -19,7 +20,7 @@ class Executable:
 
     `donated` are indices of inputs whose memory the program may use for its results."""
 
-    __slots__ = ("_run", "compiled", "donated", "native", "overwrites")
+    __slots__ = ("_run", "_runs", "_timed", "compiled", "donated", "native", "overwrites", "times")
 
     def __init__(self, graph: Graph, donated: Sequence[int] = ()):
         from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
@@ -28,7 +29,10 @@ class Executable:
         self.donated = tuple(donated)
         self.native: Any = None  # a devices.program.Native, where there is one
         self.overwrites = False  # whether the program may write to donated inputs
+        self.times: StageTimes | None = None  # of what was measured before the program is made
         self._run: Callable[[list[Any]], list[Any]] | None = None
+        self._runs = False  # whether that runs kernels
+        self._timed: Callable[[list[Any]], list[Any]] | None = None
 
     @property
     def is_prepared(self) -> bool:
@@ -39,10 +43,22 @@ class Executable:
         """Make the program, unless that has been done."""
         if self._run is not None:
             return
-        if default_device() == "numpy":
+        device = default_device()
+        if device == "numpy":
             self._run = self.compiled.run
             return
-        if default_device() == "cuda":
+        with measured() as times, stage("other"):
+            self._make(device)
+        if times is not None:
+            from ..lower import report
+            from .ahead import lowered
+
+            if self.times is not None:
+                self.times.update(times)
+            report.compiled(lowered(self.compiled), self.times or times, level())
+
+    def _make(self, device: str) -> None:
+        if device == "cuda":
             from ..devices.cuda import CudaProgram
 
             self._run = CudaProgram(self.compiled, _host_step)
@@ -50,14 +66,39 @@ class Executable:
         from ..devices.program import Program  # loads the compiler
 
         program = Program(self.compiled, _host_step, self.donated)
-        self.native, self.overwrites = program.native(), program.overwrites
+        if device == "null":
+            self._run = self._zeros
+            return
+        self.native, self.overwrites, self._runs = program.native(), program.overwrites, True
         self._run = program.run
 
     def run(self, values: list[Any]) -> list[Any]:
         """The outputs' values, once the program is made, given a list of the inputs' values, which is its own from then on."""
         assert self._run is not None
         values[:] = [np.asarray(value, order="C") for value in values]
+        if self._runs and level() >= 2:
+            return self._run_timed(values)
         return self._run(values)
+
+    def _zeros(self, values: list[Any]) -> list[Any]:
+        return [np.zeros(node.shape, node.dtype) for node in self.compiled.outputs]
+
+    def _run_timed(self, values: list[Any]) -> list[Any]:
+        """The outputs' values, by kernels that run one by one and are reported."""
+        if self._timed is None:
+            from ..devices.timed import TimedProgram
+            from ..lower import report
+            from .ahead import lowered
+
+            shown = lowered(self.compiled)
+            program = TimedProgram(
+                self.compiled,
+                _host_step,
+                self.donated,
+                lambda seconds: report.emit(report.run(shown, seconds)),
+            )
+            self._timed = program.run
+        return self._timed(values)
 
 
 def _host_step(node: UOp) -> Callable[..., Any]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..trace import debug, pytree
 from ..trace import dtype as dtypes
-from ..trace import pytree
 from ..trace.array import Array, as_array, own
-from ..trace.debug import stage
+from ..trace.debug import measured, stage
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
@@ -109,7 +109,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._fast
-        if fast is not None and current_trace() is None:
+        if fast is not None and not debug.timed and current_trace() is None:
             result = fast(args, kwargs)
             if result is not MISS:
                 self._hits += 1
@@ -194,7 +194,12 @@ class Jitted:
                     self._fast = program.fast(given, static)
             return program
         # Not under the lock: the function may call others, and two threads may then wait for each other.
-        program, reusable = self._trace(given, args, kwargs)
+        with measured() as times:
+            program, reusable = self._trace(given, args, kwargs)
+        if times is not None:
+            program.times = times
+            for node, name in zip(program.compiled.inputs, given.names(), strict=False):
+                node.arg.name = node.arg.name or name  # for what is printed
         with self._lock:
             self._misses += 1
             self._last_miss = self._explain(key, given)
