@@ -26,7 +26,6 @@ def linear(position: UOp) -> Linear:
     """The linear form of a position in canonical form (`trace.sint`), a sum of terms."""
     steps: dict[UOp, int] = {}
     other: set[UOp] = set()
-    constant = 0
     terms, constant = [position], 0
     while terms:
         term = terms.pop()

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from ..trace.uop import UOp
 from .index import LOAD
 from .linear import linear
+from .llvm_memory import Memory
 from .llvm_scalar import memory_type
-from .llvm_values import Frame, Values
+from .llvm_values import Frame
 from .nest import Nest, elements_of, size_of
 from .schedule import Plan, runs_along
 
 Run = Callable[[int | str, int | str], None]
 
 
-class Tiles(Values):
+class Tiles(Memory):
     """Writes what visits the points of the outer ranges."""
 
     count = 1  # how many columns there are now

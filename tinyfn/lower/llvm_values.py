@@ -1,4 +1,4 @@
-"""Values of expressions, and memory, as LLVM IR: for one vector, or for several side by side.
+"""Values of expressions as LLVM IR: for one vector, or for several side by side.
 
 A `Frame` says what runs along the lanes. The vectors that are worked on side by side are its columns; what does not differ
 between them is made once. Each value is made in the outermost scope that knows all that it depends on.
@@ -6,19 +6,18 @@ between them is made once. Each value is made in the outermost scope that knows 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
-from ..trace.dtype import DType
 from ..trace.uop import CONST, UOp, toposort
 from .index import LOAD, RESULT
-from .linear import Linear, linear
-from .llvm_scalar import constant, memory_suffix, memory_type, register_type
+from .llvm_scalar import constant, register_type
 from .llvm_writer import Writer
-from .nest import Pass, Store, elements_of
+from .nest import elements_of
 
 Value = tuple[str, bool]  # the name of an SSA value, and whether it is a vector
 
@@ -41,28 +40,23 @@ class Dependence(NamedTuple):
 
 
 class Values(Writer):
-    """Writes values and stores. `base` of the arrays are their addresses, `written` the arrays that the nest itself stores."""
+    """Writes values. `written` are the arrays that the nest itself stores, `local` those of them that live for a point."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.arrays: dict[UOp, str] = {}
         self.written: frozenset[UOp] = frozenset()
         self.local: frozenset[UOp] = frozenset()
         self.frame: Frame | None = None
         self.own_rows = 0  # how many points have local arrays of their own, which lie side by side: 0 for one point at a time
         self.masks: Sequence[str | None] = ()  # by column
-        self.streaming = False  # whether what is large goes to memory past the caches
-        self.streamed: frozenset[UOp] = frozenset()  # what is large
         self._frame_depth = 0
         self._of_frame: list[
             tuple[dict[Any, Any], Any]
         ] = []  # what is known only while this runs along the lanes
         self._values: dict[tuple[UOp, int], Value] = {}
         self._indices: dict[tuple[UOp, int], str] = {}
-        self._addresses: dict[tuple[UOp, UOp, int], str] = {}
         self._depends: dict[UOp, Dependence] = {}
         self._orders: dict[UOp, list[UOp]] = {}
-        self._linear: dict[UOp, Linear] = {}
 
     # What is known
 
@@ -159,7 +153,7 @@ class Values(Writer):
 
     def _make(self, node: UOp, column: int, varies: bool) -> str:
         if node.op is LOAD:
-            return self._load(node, column, varies)
+            return self.load(node, column, varies)
         if node.op is sint.VARIABLE:
             base = self.splat(self._indices[node, column], "i64")
             return self.op(f"add nuw nsw {self.vector('i64')} {base}, {self.steps('i64')}")
@@ -214,184 +208,6 @@ class Values(Writer):
             self._of_frame.append((indices, (node, column)))
         return indices[position, column]
 
-    # Memory
-
-    def step(self, position: UOp) -> int | None:
-        """By how much a position grows from lane to lane, or None if not evenly."""
-        if self.frame is None or not self.depends(position).varies:
-            return 0
-        form = self._linear.get(position)
-        if form is None:
-            form = self._linear[position] = linear(position)
-        return form.along(self.frame.lane) if not self._carries_vectors(position) else None
-
-    def _carries_vectors(self, position: UOp) -> bool:
-        """Whether data that differs between lanes is part of a position."""
-        form = self._linear[position]
-        if not form.other and all(n.op is not LOAD for n in toposort([position])):
-            return False
-        return any(n.op in (LOAD, RESULT) and self.depends(n).varies for n in toposort([position]))
-
-    def address(self, array: UOp, position: UOp, column: int, offset: int = 0, inside: bool = True) -> str:
-        """Where the element at a position is, in the first lane; `offset` moves it, `inside`: it is in the array."""
-        key = (array, position, column if self.depends(position).varies else -1)
-        kind = memory_type(array.dtype)
-        found = self._addresses.get(key)
-        if found is None:
-            depth = self.depends(position).depth
-            frame = self.frame
-            if key[2] > 0 and frame is not None and self.step(position) == 1:
-                first, index = self.address(array, position, 0, 0, inside), str(column * frame.lanes)
-            else:
-                first, index = self.arrays[array], self.index(position, column)
-            saved, self.out = self.out, self.scopes[depth].out
-            found = self.op(f"getelementptr {'inbounds ' if inside else ''}{kind}, ptr {first}, i64 {index}")
-            self.out = saved
-            self.know(self._addresses, key, found, depth)
-            if key[2] >= 0:
-                self._of_frame.append((self._addresses, key))
-        return self.op(f"getelementptr {kind}, ptr {found}, i64 {offset}") if offset else found
-
-    def _mine(self, array: UOp, position: UOp, column: int) -> str | None:
-        """Where the lanes' own elements of a local array are, if each lane has one."""
-        if not (self.own_rows and array in self.local):
-            return None
-        kind, width = memory_type(array.dtype), self.lanes
-        index = self.index(position, column)
-        row = self.op(f"mul nuw nsw i64 {index}, {self.own_rows}")
-        place = self.op(f"add nuw nsw i64 {row}, {column * width}") if column else row
-        return self.op(f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, i64 {place}")
-
-    def _load(self, node: UOp, column: int, varies: bool) -> str:
-        array, (position, *condition) = node.arg, node.src
-        kind, size = memory_type(array.dtype), array.dtype.itemsize
-        if not varies:
-            index = self.index(position, column)
-            if condition:
-                # Somewhere within the array, where the position may not be.
-                holds = self.value(condition[0], column)[0]
-                index = self.op(f"select i1 {holds}, i64 {index}, i64 0")
-                address = self.op(f"getelementptr inbounds {kind}, ptr {self.arrays[array]}, i64 {index}")
-                loaded = self.op(f"load {kind}, ptr {address}, align {size}")
-                zero = "0.0" if kind in ("half", "float", "double") else "0"
-                loaded = self.op(f"select i1 {holds}, {kind} {loaded}, {kind} {zero}")
-            else:
-                loaded = self.op(f"load {kind}, ptr {self.address(array, position, column)}, align {size}")
-            return self.from_memory(loaded, array.dtype, False)
-        kinds = self.vector(kind)
-        mine = self._mine(array, position, column)
-        if mine is not None:
-            return self.from_memory(self.op(f"load {kinds}, ptr {mine}, align {size}"), array.dtype, True)
-        # What does not depend on where the block is, is within the array in all lanes.
-        mask = self.masks[column] if self._depends[node].depth >= self._frame_depth else None
-        if condition:
-            holds = self.vector_of(condition[0], column)
-            mask = holds if mask is None else self.op(f"and {self.vector('i1')} {mask}, {holds}")
-        step = self.step(position)
-        inside = not condition
-        if step == 1:
-            loaded = self.load_row(kind, size, self.address(array, position, column, 0, inside), mask)
-        elif step == -1:
-            first = self.address(array, position, column, 1 - self.lanes, False)
-            loaded = self._reversed(
-                self.load_row(kind, size, first, mask and self._reversed(mask, "i1")), kind
-            )
-        else:
-            loaded = self._gather(kind, size, array, self.vector_of(position, column), mask)
-        return self.from_memory(loaded, array.dtype, True)
-
-    def load_row(self, kind: str, size: int, address: str, mask: str | None) -> str:
-        """A vector of neighbours in memory."""
-        kinds, bools = self.vector(kind), self.vector("i1")
-        if mask is None:
-            return self.op(f"load {kinds}, ptr {address}, align {size}")
-        name = f"llvm.masked.load.v{self.lanes}{memory_suffix(kind)}.p0"
-        self.declared[f"declare {kinds} @{name}(ptr, i32 immarg, {bools}, {kinds})"] = None
-        return self.op(
-            f"call {kinds} @{name}(ptr {address}, i32 {size}, {bools} {mask}, {kinds} zeroinitializer)"
-        )
-
-    def _gather(self, kind: str, size: int, array: UOp, positions: str, mask: str | None) -> str:
-        kinds, bools, pointers = self.vector(kind), self.vector("i1"), self.vector("ptr")
-        places = self.op(f"getelementptr {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}")
-        name = f"llvm.masked.gather.v{self.lanes}{memory_suffix(kind)}.v{self.lanes}p0"
-        self.declared[f"declare {kinds} @{name}({pointers}, i32 immarg, {bools}, {kinds})"] = None
-        return self.op(
-            f"call {kinds} @{name}({pointers} {places}, i32 {size}, {bools} {mask or 'splat (i1 true)'}, "
-            f"{kinds} zeroinitializer)"
-        )
-
-    def _reversed(self, name: str, kind: str) -> str:
-        kinds = self.vector(kind)
-        order = ", ".join(f"i32 {i}" for i in reversed(range(self.lanes)))
-        return self.op(f"shufflevector {kinds} {name}, {kinds} poison, {self.vector('i32')} <{order}>")
-
-    def from_memory(self, name: str, dtype: DType, vector: bool) -> str:
-        """What was loaded, as it is computed with."""
-        if dtype is not dtypes.bool_:
-            return name
-        return self.op(
-            f"icmp ne {self.vector('i8') if vector else 'i8'} {name}, {'zeroinitializer' if vector else 0}"
-        )
-
-    def stores(self, each: Pass, column: int = 0) -> None:
-        """Make all values of a pass at a point, and then store: that may be over what another value reads (`memory.py`)."""
-        for expression in (*[store.value for store in each.stores], *[r.value for r in each.reductions]):
-            self.value(expression, column)
-        for store in each.stores:
-            self.store(store, column)
-
-    def store(self, store: Store, column: int = 0) -> None:
-        """Write a value to memory; in a frame, its lanes."""
-        array, position = store.node, store.position
-        kind, size = memory_type(array.dtype), array.dtype.itemsize
-        name, is_vector = self.value(store.value, column)
-        if array.dtype is dtypes.bool_:
-            kinds = (self.vector("i1"), self.vector("i8")) if is_vector else ("i1", "i8")
-            name = self.op(f"zext {kinds[0]} {name} to {kinds[1]}")
-        mine = self._mine(array, position, column)
-        step = self.step(position)
-        if step == 0 and not is_vector and mine is None:
-            self.do(f"store {kind} {name}, ptr {self.address(array, position, column)}, align {size}")
-            return
-        if not is_vector:
-            name = self.splat(name, kind)
-        mask = self.masks[column]
-        if mine is not None:
-            self.do(f"store {self.vector(kind)} {name}, ptr {mine}, align {size}")
-        elif mask is not None and mask.startswith("<i1 true") and mask.count("true") == 1:
-            # A scalar store: of a truncated vector LLVM (20 to 22) would write 32 bits for the only lane.
-            first = self.op(f"extractelement {self.vector(kind)} {name}, i64 0")
-            self.do(f"store {kind} {first}, ptr {self.address(array, position, column)}, align {size}")
-        elif step == 1:
-            past = self.streaming and array in self.streamed
-            self._store_row(kind, size, name, self.address(array, position, column), self.masks[column], past)
-        elif step == -1:
-            first, mask = self.address(array, position, column, 1 - self.lanes, False), self.masks[column]
-            self._store_row(
-                kind, size, self._reversed(name, kind), first, mask and self._reversed(mask, "i1")
-            )
-        else:
-            self._scatter(kind, size, name, array, self.vector_of(position, column), self.masks[column])
-
-    def _store_row(
-        self, kind: str, size: int, name: str, address: str, mask: str | None, past: bool = False
-    ) -> None:
-        kinds, bools = self.vector(kind), self.vector("i1")
-        if mask is None:
-            where = f"align {size * self.lanes}, !nontemporal !0" if past else f"align {size}"
-            self.do(f"store {kinds} {name}, ptr {address}, {where}")
-            return
-        function = f"llvm.masked.store.v{self.lanes}{memory_suffix(kind)}.p0"
-        self.declared[f"declare void @{function}({kinds}, ptr, i32 immarg, {bools})"] = None
-        self.do(f"call void @{function}({kinds} {name}, ptr {address}, i32 {size}, {bools} {mask})")
-
-    def _scatter(self, kind: str, size: int, name: str, array: UOp, positions: str, mask: str | None) -> None:
-        kinds, bools, pointers = self.vector(kind), self.vector("i1"), self.vector("ptr")
-        places = self.op(f"getelementptr {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}")
-        function = f"llvm.masked.scatter.v{self.lanes}{memory_suffix(kind)}.v{self.lanes}p0"
-        self.declared[f"declare void @{function}({kinds}, {pointers}, i32 immarg, {bools})"] = None
-        self.do(
-            f"call void @{function}({kinds} {name}, {pointers} {places}, i32 {size}, "
-            f"{bools} {mask or 'splat (i1 true)'})"
-        )
+    @abstractmethod
+    def load(self, node: UOp, column: int, varies: bool) -> str:
+        """The element in memory that a LOAD reads; `varies`: for each lane."""
