@@ -105,7 +105,7 @@ class Emulated:
         memory: dict[int, tuple[int, np.ndarray]] = {}
         for value in values:
             if id(value) not in memory:
-                address = runtime.emulator_allocate(value.nbytes, value.itemsize)
+                address = runtime.emulator_allocate(value.nbytes, 16)  # as vectors need it
                 memory[id(value)] = address, value
                 ctypes.memmove(address, np.ascontiguousarray(value).ctypes.data, value.nbytes)
         table = (ctypes.c_void_p * max(1, len(values)))(*[memory[id(value)][0] for value in values])

@@ -56,7 +56,7 @@ int cuMemPoolSetAttribute(void *pool, int, void *) { return pool == (void *)3 ? 
 
 int cuMemAllocAsync(uint64_t *address, size_t bytes, void *) {
   if (!depth) return failed(201, "no context is current");
-  *address = (uint64_t)emulator_allocate(bytes, 8);
+  *address = (uint64_t)emulator_allocate(bytes, 16);
   sizes[*address] = bytes;
   return SUCCESS;
 }

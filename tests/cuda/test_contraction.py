@@ -16,6 +16,7 @@ from tinyfn.lower import cuda_contraction
 from tinyfn.lower.formulas import cast
 from tinyfn.lower.index import Index, as_node, load, position
 from tinyfn.lower.nest import Kernel, Nest, Store, result
+from tinyfn.lower.opts import Opt, OptError, OptOps
 from tinyfn.lower.render_cuda import Code, render
 from tinyfn.lower.tensor_cores import cuda_tensor_cores
 from tinyfn.trace import dtype as dtypes
@@ -87,6 +88,32 @@ def test_every_tile_and_dtype(tile: int, monkeypatch: pytest.MonkeyPatch) -> Non
             shape[1],
             np.abs(x) @ np.abs(y),
         )
+
+
+def test_schedules_replay() -> None:
+    node, given = product(70, 40, 65, dtypes.float16)
+    kernel = Kernel((nest_of(node),))
+    chosen = render(kernel)
+    assert [opt.op.name for opt in chosen.opts[0]] == ["TC", "LOCAL", "LOCAL", "UNROLL"]
+    assert render(kernel, chosen.opts) == chosen
+    # Other tiles, without tensor cores, and loops with a warp to a sum.
+    others = [(chosen.opts[0][0], *with_sizes(chosen, (64, 64, 32)))]
+    others += [with_sizes(chosen, (64, 64, 16)), (Opt(OptOps.GROUP, 2, 32),)]
+    codes = [render(kernel, (opts,)) for opts in others]
+    assert [is_tiled(code) for code in codes] == [True, True, False]
+    x, y = (a.astype(np.float64) for a in given.values())
+    emulated = Emulated(codes)
+    for code in codes:
+        arrays = dict(given)
+        launch(emulated, code, arrays)
+        close(arrays[node], x @ y, 40, np.abs(x) @ np.abs(y))
+    with pytest.raises(OptError, match="no such tile"):
+        render(kernel, (with_sizes(chosen, (100, 64, 16)),))
+
+
+def with_sizes(code: Code, sizes: tuple[int, int, int]) -> tuple[Opt, ...]:
+    tiles = [opt for opt in code.opts[0] if opt.op is not OptOps.TC]
+    return tuple([opt._replace(arg=size) for opt, size in zip(tiles, sizes, strict=True)])
 
 
 def test_every_sample() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import tinyfn.numpy as tnp
 from tests.cuda.emulator import Emulated, unwritten
-from tests.cuda.running import Programs, launch
+from tests.cuda.running import Programs, kernels, launch
 from tests.lower import pointwise
 from tests.lower.test_nests import FUNCTIONS, agree, lowered
 from tests.lower.test_render_nests import CASES, Case, add, array, at, mul, ranges, values
@@ -20,6 +20,7 @@ from tinyfn.lower import cuda_schedule, render_cuda
 from tinyfn.lower.index import load
 from tinyfn.lower.interpret import run_nest
 from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
+from tinyfn.lower.opts import Opt, OptError, OptOps
 from tinyfn.lower.render_cuda import Code, render
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
@@ -82,7 +83,9 @@ NESTS: dict[str, Callable[[], Case]] = {
 def test_nests_by_hand(group: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every nest with each number of threads to a point."""
     if group is not None:
-        monkeypatch.setattr(cuda_schedule, "_group", lambda nest: group)
+        monkeypatch.setattr(
+            cuda_schedule, "_group", lambda nest: group if any(e.inner for e in nest.every()) else 1
+        )
     made = [(name, *case()) for name, case in NESTS.items()]
     codes = [render(Kernel((nest,))) for _, nest, _ in made]
     emulated = Emulated(codes)
@@ -102,12 +105,60 @@ def test_nests_by_hand(group: int | None, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_where_a_row_is_kept() -> None:
     def plan(name: str) -> cuda_schedule.Mapping:
-        return cuda_schedule.schedule(NESTS[name]()[0])
+        return cuda_schedule.apply(nest := NESTS[name]()[0], cuda_schedule.choose(nest))
 
     assert plan("row in registers").registers and plan("long row in registers").registers
     assert plan("row in shared memory").group == 32 and plan("row in shared memory").row_bytes == 1200
     assert plan("row in the shared memory of a block").row_bytes == 20_000
     assert plan("row in scratch memory").in_workspace
+
+
+def test_neighbouring_points_are_loaded_and_stored_as_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_schedule, "ENOUGH_THREADS", 1)
+    functions: dict[str, tuple[Callable[..., Any], int]] = {
+        "flat": (lambda x: x * 2 + 1, 4),
+        "narrow": (lambda x: x.astype("bfloat16") * x.astype("bfloat16"), 4),
+        "row": (lambda x: x * x[0] + x[:, :1], 4),
+        "transposed": (lambda x: (x.T + 1)[:, :, None] * tnp.arange(8.0), 4),
+        "transposed only": (lambda x: x.T + 1, 4),
+        "shifted": (lambda x: x[:, 1:61] + x[:, 4:], 4),
+        "bytes": (lambda x: (x > 0) & (x < 1), 4),
+        "wide": (lambda x: x.astype("float64") * 2, 2),
+        "iota": (lambda x: x + tnp.arange(64), 4),
+    }
+    x = np.random.default_rng(0).normal(size=(36, 64)).astype(np.float32)
+    graphs = {name: lowered(function, x) for name, (function, _) in functions.items()}
+    programs = Programs([graph for graph, _ in graphs.values()])
+    for number, (name, (graph, given)) in enumerate(graphs.items()):
+        codes = [each for each in programs.steps[number] if isinstance(each, Code)]
+        assert f", {functions[name][1]}> vector" in codes[0].source, name
+        agree(programs.run(number, graph, given), graph.run(given))
+    odd, given = lowered(lambda x: x * 2, x[:3, :3])
+    assert "Vector" not in render(kernels(odd)[0]).source
+
+
+def test_schedules_replay() -> None:
+    nest, given = NESTS["row in shared memory"]()
+    codes = [
+        render(Kernel((nest,)), ((opt,),)) for opt in (Opt(OptOps.GROUP, 1, 32), Opt(OptOps.GROUP, 1, 256))
+    ]
+    assert render(Kernel((nest,)), codes[0].opts) == codes[0] == render(Kernel((nest,)))
+    emulated = Emulated(codes)
+    results = []
+    for code in codes:
+        arrays = dict(given)
+        launch(emulated, code, arrays)
+        results.append(arrays)
+    for node in nest.stored:
+        np.testing.assert_array_equal(results[0][node], results[1][node])
+    for wrong in (
+        (Opt(OptOps.GROUP, 0, 32),),
+        (Opt(OptOps.GROUP, 1, 64),),
+        (Opt(OptOps.UPCAST, 0, 4),),
+        (Opt(OptOps.SWAP, 0, 1),),
+    ):
+        with pytest.raises(OptError):
+            render(Kernel((nest,)), (wrong,))
 
 
 def run_kernel(kernel: Kernel, given: dict[UOp, np.ndarray]) -> Code:

@@ -23,6 +23,7 @@ from .cuda_function import THREADS, Function, device_function, pointers
 from .gemm_nest import Form, match
 from .index import LOAD
 from .nest import Nest, elements_of, result, size_of, step_along
+from .opts import Opt, OptError, OptOps
 
 # A tile is worth its while if both sides have so many.
 SMALLEST = 8
@@ -32,7 +33,7 @@ NEIGHBOURS = 4  # rows, and columns, of a thread that lie side by side
 
 
 class Tile(NamedTuple):
-    """The rows, columns and steps along the sum that a block works on at once, and whether tensor cores do."""
+    """The rows, columns and steps along the sum that a block works on at once."""
 
     rows: int
     columns: int
@@ -46,16 +47,39 @@ WARP_ROWS, WARP_COLUMNS = 2, 4
 CORE = Tile(16, 8, 16)
 
 
-def contraction(nest: Nest, arrays: Sequence[UOp], name: str) -> Function | None:
-    """The device function of a nest that is a contraction of two matrices, or None."""
+def contraction(
+    nest: Nest, arrays: Sequence[UOp], name: str, opts: Sequence[Opt] | None = None
+) -> Function | None:
+    """The device function of a nest that is a contraction of two matrices, or None.
+
+    Its opts are the rows and columns of a tile (LOCAL), its steps along the sum (UNROLL), and the tensor core (TC)."""
     form = match(nest)
-    if form is None or min(_size(form.rows), _size(form.columns)) < SMALLEST:
+    if form is None or not form.rows or not form.columns:
         return None
     dtype = result_dtype(nest)
     narrow = _narrow(form, dtype)
-    tile = _choose(form, TILES if narrow is None else TENSOR_TILES, dtype)
+    if opts is None:
+        if min(_size(form.rows), _size(form.columns)) < SMALLEST:
+            return None
+        tile = _choose(form, TILES if narrow is None else TENSOR_TILES, dtype)
+    else:
+        sizes = [opt.arg for opt in opts if opt.op in (OptOps.LOCAL, OptOps.UNROLL)]
+        if len(sizes) != 3:
+            return None  # a schedule of loops
+        tile = Tile(*sizes)
+        narrow = narrow if any(opt.op is OptOps.TC for opt in opts) else None
+        if tile not in (TILES if narrow is None else TENSOR_TILES):
+            raise OptError(f"{tuple(opts)}: there is no such tile")
+    numbers = {r: i for i, r in enumerate((*nest.outer, *nest.passes[0].inner))}
+    sides = (form.rows, form.columns, form.summed)
+    axes = [numbers.get(ranges[-1]) if ranges else None for ranges in sides]
+    kinds = (OptOps.LOCAL, OptOps.LOCAL, OptOps.UNROLL)
+    applied = tuple([Opt(*each) for each in zip(kinds, axes, tile, strict=True)])
+    if narrow is not None:
+        applied = (Opt(OptOps.TC, axes[2], narrow.name), *applied)
     writer = _Simple if narrow is None else _TensorCores
-    return writer(form, nest, arrays, tile, dtype, narrow or dtype).function(name)
+    made = writer(form, nest, arrays, tile, dtype, narrow or dtype).function(name)
+    return made._replace(opts=applied)
 
 
 def result_dtype(nest: Nest) -> DType:

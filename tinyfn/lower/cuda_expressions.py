@@ -84,11 +84,13 @@ class Writer:
 
 
 class Expressions:
-    """Writes scalar expressions. `arrays` has the C name of each array, `at` the element of one in registers."""
+    """Writes scalar expressions.
+
+    `arrays` has the C name of each array. `at` has those of elements in registers, by array and position, or None for any."""
 
     def __init__(self, writer: Writer, arrays: Mapping[UOp, str]):
         self.writer, self.arrays = writer, arrays
-        self.at: dict[UOp, str] = {}
+        self.at: dict[tuple[UOp, UOp | None], str] = {}
 
     def value(self, expression: UOp, scope: Scope) -> str:
         """The C expression of a value: a name or a literal."""
@@ -103,7 +105,7 @@ class Expressions:
         for i, r in reversed(list(enumerate(ranges))):
             size = sint.bounds(r)[1] + 1
             name = scope.values[r] = self.writer.name(str(r.arg[0]), numbered=False)
-            self.writer.line(f"const int {name} = {f'{flat} % {size}' if i else flat};")
+            self.writer.line(f"const {type_of(r)} {name} = {f'{flat} % {size}' if i else flat};")
             if i:
                 rest = self.writer.name("rest")
                 self.writer.line(f"const auto {rest} = {flat} / {size};")
@@ -111,8 +113,9 @@ class Expressions:
 
     def element(self, array: UOp, position: UOp, scope: Scope) -> str:
         """The C expression of an element of an array in memory."""
-        if array in self.at:
-            return self.at[array]
+        for key in ((array, position), (array, None)):
+            if key in self.at:
+                return self.at[key]
         return f"{self.arrays[array]}[{self.value(position, scope)}]"
 
     def define(self, node: UOp, text: str, scope: Scope, kind: str | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..trace.uop import UOp
 from .cuda_expressions import TYPES, Writer
+from .opts import Opt
 
 THREADS = 256  # of a block, in every kernel: parts of one kernel share their blocks' size
 WARP = 32
@@ -24,6 +25,7 @@ class Function(NamedTuple):
     shared: int
     workspace: int
     helpers: tuple[str, ...]
+    opts: tuple[Opt, ...] = ()  # the schedule
 
 
 def device_function(name: str, writer: Writer, blocks: int, shared: int, workspace: int = 0) -> Function:

@@ -14,19 +14,21 @@ import numpy as np
 
 from ..trace import sint
 from ..trace.uop import CONST, UOp
-from .cuda_expressions import TYPES, Expressions, Scope, Writer, literal
+from .cuda_expressions import TYPES, Expressions, Scope, Writer, literal, type_of
 from .cuda_function import THREADS, WARP, Function, device_function, pointers
-from .cuda_schedule import Mapping, inner_size, points_of, schedule
+from .cuda_schedule import Mapping, apply, choose, inner_size, is_vector, points_of
 from .index import LOAD
 from .nest import Nest, Pass, Reduce, elements_of, result, size_of
+from .opts import Opt
 
 # Rows that do not fit into shared memory are in scratch memory, of so many blocks.
 WORKSPACE_BLOCKS = 512
 
 
-def loops(nest: Nest, arrays: Sequence[UOp], name: str) -> Function:
-    """The device function of any nest."""
-    return _NestWriter(nest, arrays, schedule(nest)).function(name)
+def loops(nest: Nest, arrays: Sequence[UOp], name: str, opts: Sequence[Opt] | None = None) -> Function:
+    """The device function of any nest, under a schedule."""
+    chosen = tuple(choose(nest) if opts is None else opts)
+    return _NestWriter(nest, arrays, apply(nest, chosen)).function(name)._replace(opts=chosen)
 
 
 class _NestWriter:
@@ -50,7 +52,8 @@ class _NestWriter:
         if plan.in_workspace:
             blocks = min(blocks, WORKSPACE_BLOCKS)
             workspace = blocks * plan.row_bytes
-        kind = "int" if total + THREADS < 2**31 else "long long"
+        # The last step passes the end by at most as much again.
+        kind = "int" if 2 * total + THREADS * plan.upcast < 2**31 else "long long"
         start = _place(plan, kind)
         if plan.group > 1:
             self.writer.line(f"const int lane = threadIdx.x % {plan.group};")
@@ -59,14 +62,57 @@ class _NestWriter:
         with self.writer.block(head):
             scope = Scope()
             self.expressions.ranges(self.nest.outer, "point", scope)
+            if plan.upcast > 1:
+                self._vectors(scope)
             for array in sorted(plan.registers, key=self.names.__getitem__):
                 size = self._register_count(array)
                 self.writer.line(f"{TYPES[array.dtype]} {self.names[array]}[{size}];")
-            self._passes(self.nest.passes, scope)
+            if plan.upcast == 1:
+                self._passes(self.nest.passes, scope)
             if plan.offsets or self._is_read_again():
                 self._barrier()
         shared = 0 if plan.in_workspace else plan.rows * plan.row_bytes
         return device_function(name, self.writer, blocks, shared, workspace)
+
+    def _vectors(self, scope: Scope) -> None:
+        """Neighbouring points of the last outer range: what they load, what they make of it, and what they store."""
+        width, last = self.plan.upcast, self.nest.outer[-1]
+        stores = [store for each in self.nest.passes for store in each.stores]
+        loads = [
+            n for n in elements_of(*[store.value for store in stores]) if n.op is LOAD and len(n.src) == 1
+        ]
+        vectors: dict[tuple[UOp, UOp], str] = {}
+        for array, position in dict.fromkeys([(n.arg, n.src[0]) for n in loads]):
+            if is_vector(position, self.nest, width):
+                name = vectors[array, position] = self.writer.name("vector")
+                self._vector(name, array, position, scope)
+        written: dict[tuple[UOp, UOp], str] = {}
+        for store in stores:
+            if is_vector(store.position, self.nest, width):
+                name = written[store.node, store.position] = self.writer.name("vector")
+                self.writer.line(f"Vector<{TYPES[store.node.dtype]}, {width}> {name};")
+        self.writer.used["Vector"] = None
+        self.writer.line("#pragma unroll")
+        with self.writer.block(f"for (int u = 0; u < {width}; u++)"):
+            here = Scope()
+            here.values = {o: scope.values[o] for o in self.nest.outer}
+            here.values[last] = self.writer.name(str(last.arg[0]), numbered=False)
+            self.writer.line(f"const {type_of(last)} {here.values[last]} = {scope.values[last]} + u;")
+            self.expressions.at |= {key: f"{name}.at[u]" for key, name in (vectors | written).items()}
+            for each in self.nest.passes:
+                self._stores(each, here)
+            self.expressions.at.clear()
+        for (array, position), name in written.items():
+            self._vector(name, array, position, scope)
+
+    def _vector(self, name: str, array: UOp, position: UOp, scope: Scope) -> None:
+        """Load a vector, or store the one of that name if the array is stored."""
+        kind = f"Vector<{TYPES[array.dtype]}, {self.plan.upcast}>"
+        at = self.expressions.value(position, scope)
+        if array in self.nest.stored:
+            self.writer.line(f"*({kind} *)({self.names[array]} + {at}) = {name};")
+        else:
+            self.writer.line(f"const {kind} {name} = *(const {kind} *)({self.names[array]} + {at});")
 
     def _arrays(self) -> None:
         pointers(self.writer, self.arrays, self.nest.stored)
@@ -194,7 +240,7 @@ class _NestWriter:
         k, e = self.writer.name("k"), self.writer.name("e")
         group = self.plan.group
         for array in self.plan.registers:
-            self.expressions.at[array] = f"{self.names[array]}[{k}]"
+            self.expressions.at[array, None] = f"{self.names[array]}[{k}]"
         self.writer.line("#pragma unroll")
         with ExitStack() as stack:
             stack.enter_context(self.writer.block(f"for (int {k} = 0; {k} < {-(-size // group)}; {k}++)"))
@@ -257,8 +303,12 @@ class _NestWriter:
 
 def _place(plan: Mapping, kind: str) -> str:
     """The first point of a thread."""
-    within = "threadIdx.x" if plan.group == 1 else f"threadIdx.x / {plan.group}"
-    return f"({kind})block" if plan.rows == 1 else f"({kind})block * {plan.rows} + {within}"
+    if plan.rows == 1:
+        return f"({kind})block"
+    within = f"threadIdx.x / {plan.group}" if plan.group > 1 else "threadIdx.x"
+    if plan.upcast > 1:
+        within += f" * {plan.upcast}"
+    return f"({kind})block * {plan.rows} + {within}"
 
 
 def _order(nest: Nest, array: UOp) -> int:

@@ -75,6 +75,12 @@ static __device__ __forceinline__ void matrix_multiply_{name}(float *d, const un
 }
 
 PORTABLE = {
+    # Elements that are loaded and stored as one.
+    "Vector": Helper("""\
+template <class T, int N>
+struct alignas(N * sizeof(T)) Vector {
+  T at[N];
+};"""),
     "bit_cast": Helper("""\
 template <class T, class S>
 static __device__ __forceinline__ T bit_cast(S x) {

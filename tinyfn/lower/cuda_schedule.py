@@ -1,7 +1,13 @@
-"""How a nest is mapped onto a GPU: the threads that work on one point of the outer ranges, and where its local arrays are."""
+"""How a nest is mapped onto a GPU: the threads that work on one point of the outer ranges, and where its local arrays are.
+
+A schedule is a list of opts. GROUP: so many threads (a warp's or a block's) share the elements of an inner range; without it a
+point belongs to one thread. UPCAST: each thread does so many neighbouring points of the last outer range, whose elements it
+loads and stores as one vector.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -9,12 +15,17 @@ from ..trace import sint
 from ..trace.uop import UOp
 from .cuda_function import SHARED_MAX, THREADS, WARP
 from .index import LOAD
+from .linear import linear
 from .nest import Nest, Pass, elements_of, size_of, step_along
+from .opts import Opt, OptError, OptOps
 
 # Rows up to this size belong to one thread, and up to the next to one warp.
 THREAD_ROW, WARP_ROW = 4, 1024
 # A row that is kept in registers has at most this many elements for each thread.
 REGISTERS = 32
+VECTOR_BYTES = 16  # of the widest load
+# With fewer threads than this, points are not put together: they would leave processors idle.
+ENOUGH_THREADS = 1 << 16
 
 
 class Mapping(NamedTuple):
@@ -28,11 +39,12 @@ class Mapping(NamedTuple):
     offsets: tuple[tuple[UOp, int], ...] = ()
     row_bytes: int = 0
     in_workspace: bool = False
+    upcast: int = 1
 
     @property
     def rows(self) -> int:
         """How many points a block works on at once."""
-        return THREADS // self.group
+        return THREADS // self.group * self.upcast
 
 
 def inner_size(each: Pass) -> int:
@@ -45,28 +57,66 @@ def points_of(nest: Nest) -> int:
     return prod(size_of(o) for o in nest.outer)
 
 
-def schedule(nest: Nest) -> Mapping:
+def choose(nest: Nest) -> tuple[Opt, ...]:
     """A thread to a point where neighbouring points read neighbouring elements or rows are short; else a warp or a block."""
     group = _group(nest)
-    if not nest.local:
-        return Mapping(group)
-    sizes = {array: _local_size(nest, array) for array in nest.local}
     # Rows that lie in one thread alone must be short, since they are to be registers.
-    if group == 1 and max(sizes.values()) > REGISTERS:
+    if group == 1 and max([_local_size(nest, array) for array in nest.local], default=0) > REGISTERS:
         group = WARP
-    while True:
-        registers = frozenset(a for a in nest.local if group == 1 or _own_elements(nest, a, group))
-        offsets, end = {}, 0
-        for array in sorted(set(nest.local) - registers, key=lambda a: -a.dtype.itemsize):
+    if group > 1:
+        # The rows of all warps of a block have to fit into shared memory; where they do not, the block takes one.
+        fits = THREADS // group * _shared(nest, group)[1] <= SHARED_MAX
+        return (Opt(OptOps.GROUP, len(nest.outer), group if fits else THREADS),)
+    width = _width(nest)
+    if width > 1 and points_of(nest) // width >= ENOUGH_THREADS:
+        return (Opt(OptOps.UPCAST, len(nest.outer) - 1, width),)
+    return ()
+
+
+def apply(nest: Nest, opts: Sequence[Opt]) -> Mapping:
+    """What a list of opts means for a nest; raises OptError for one that does not fit."""
+    group, upcast = 1, 1
+    for opt in opts:
+        if opt.op is OptOps.GROUP:
+            inner = sum(len(each.inner) for each in nest.every())
+            if opt.arg not in (WARP, THREADS) or not inner or not _is_in(opt.axis, nest, inner):
+                raise OptError(f"{opt}: {WARP} or {THREADS} threads share an inner range")
+            group = opt.arg
+        elif opt.op is OptOps.UPCAST:
+            if opt.axis != len(nest.outer) - 1 or not isinstance(opt.arg, int) or _width(nest) % opt.arg:
+                raise OptError(f"{opt}: the last outer axis can be upcast by {_width(nest)}")
+            upcast = opt.arg
+        else:
+            raise OptError(f"{opt} is not for loops on a GPU")
+    if upcast > 1 and group > 1:
+        raise OptError("a point is shared by threads, or several belong to one thread, but not both")
+    if not nest.local:
+        return Mapping(group, upcast=upcast)
+    offsets, row_bytes = _shared(nest, group)
+    registers = nest.local - offsets.keys()
+    mapping = Mapping(group, registers, tuple(offsets.items()), row_bytes)
+    if mapping.rows * row_bytes <= SHARED_MAX:
+        return mapping
+    if group < THREADS:
+        raise OptError(
+            f"rows of {row_bytes} bytes for each of {mapping.rows} points do not fit into shared memory"
+        )
+    return mapping._replace(in_workspace=True)
+
+
+def _is_in(axis: int | None, nest: Nest, inner: int) -> bool:
+    return axis is not None and len(nest.outer) <= axis < len(nest.outer) + inner
+
+
+def _shared(nest: Nest, group: int) -> tuple[dict[UOp, int], int]:
+    """Where the local arrays that are not in registers are in a row of shared memory, and the bytes of that."""
+    offsets: dict[UOp, int] = {}
+    end = 0
+    for array in sorted(nest.local, key=lambda a: -a.dtype.itemsize):
+        if group > 1 and not _own_elements(nest, array, group):
             offsets[array] = end
-            end += sizes[array] * array.dtype.itemsize
-        row_bytes = -(-end // 16) * 16
-        mapping = Mapping(group, registers, tuple(offsets.items()), row_bytes)
-        if mapping.rows * row_bytes <= SHARED_MAX:
-            return mapping
-        if group == THREADS:
-            return mapping._replace(in_workspace=True)
-        group = THREADS
+            end += _local_size(nest, array) * array.dtype.itemsize
+    return offsets, -(-end // 16) * 16
 
 
 def _group(nest: Nest) -> int:
@@ -76,6 +126,34 @@ def _group(nest: Nest) -> int:
     if nest.outer and _across(nest) > 0:
         return 1
     return WARP if longest <= WARP_ROW else THREADS
+
+
+def _width(nest: Nest) -> int:
+    """How many neighbouring points one thread can do with vectors, 1 if there are none to load or store."""
+    if not nest.outer or nest.local or set(nest.stored) & set(nest.loaded):
+        return 1
+    if any(each.inner or each.passes or each.reductions for each in nest.passes):
+        return 1
+    stores = [store for each in nest.passes for store in each.stores]
+    accesses = [(store.node, store.position) for store in stores]
+    for node in elements_of(*[store.value for store in stores]):
+        if node.op is LOAD and len(node.src) == 1:
+            accesses.append((node.arg, node.src[0]))
+    widest = [VECTOR_BYTES // a.dtype.itemsize for a, position in accesses if is_vector(position, nest, 2)]
+    width = min(widest, default=1)
+    while width > 1 and size_of(nest.outer[-1]) % width:
+        width //= 2
+    while width > 1 and not any(is_vector(position, nest, width) for _, position in accesses):
+        width //= 2
+    return width
+
+
+def is_vector(position: UOp, nest: Nest, width: int) -> bool:
+    """Whether the elements at so many neighbouring points lie side by side, and begin where a vector may begin."""
+    form, last = linear(position), nest.outer[-1]
+    others = [step for r, step in form.steps.items() if r is not last]
+    aligned = all(n % width == 0 for n in (form.constant, *others))
+    return form.along(last) == 1 and not form.other and aligned
 
 
 def _across(nest: Nest) -> int:

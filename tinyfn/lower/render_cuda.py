@@ -17,6 +17,7 @@ from .cuda_function import SHARED_MAX, THREADS, Function
 from .cuda_nest import loops
 from .cuda_prelude import prelude
 from .nest import Kernel, Nest
+from .opts import Opt
 from .program import ProgramSpec, specify
 from .renderer import Renderer
 from .structure import structure
@@ -28,12 +29,15 @@ COUNTER_BYTES = 16
 MOST_ARGUMENTS = 4000
 
 
+Opts = tuple[tuple[Opt, ...], ...]
+
+
 class Code(NamedTuple):
     """A kernel in CUDA C: `extern "C" __global__ void kernel(Arguments)`, where Arguments are addresses, those of the `arguments`
     first, and then, if `scratch` is not 0, of so many bytes of the kernel's own, which are 0 before the first launch.
 
     It is launched with `grid` blocks of `block` threads, each with `shared` bytes of shared memory. If it is `indirect`, the
-    addresses are a table in memory, whose address Arguments has."""
+    addresses are a table in memory, whose address Arguments has. `opts` are the schedules of the nests, the parts' first."""
 
     source: str
     arguments: tuple[UOp, ...]
@@ -42,6 +46,7 @@ class Code(NamedTuple):
     shared: int = 0
     scratch: int = 0
     indirect: bool = False
+    opts: Opts = ()
 
 
 class CudaRenderer(Renderer):
@@ -63,12 +68,13 @@ class CudaRenderer(Renderer):
         """The code of a kernel, and what there is to know of it."""
         code = self.render(kernel)
         return specify(
-            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1)
+            kernel, self.device, code.source, code.arguments, (code.grid, 1, 1), (code.block, 1, 1), code.opts
         )
 
 
 # What makes a device function of a nest, in the order in which they are asked; None means that it is a nest for the next.
-GENERATORS: tuple[Callable[[Nest, Sequence[UOp], str], Function | None], ...] = (contraction, loops)
+Generator = Callable[[Nest, Sequence[UOp], str, Sequence[Opt] | None], Function | None]
+GENERATORS: tuple[Generator, ...] = (contraction, loops)
 
 
 class _Part(NamedTuple):
@@ -85,24 +91,29 @@ class _Part(NamedTuple):
         return f"part{self.number}({block}, {blocks}, {arguments});"
 
 
-def render(kernel: Kernel) -> Code:
-    """The CUDA C of a kernel, and how it is launched."""
+def render(kernel: Kernel, opts: Opts | None = None) -> Code:
+    """The CUDA C of a kernel, and how it is launched.
+
+    `opts`, if given, are the schedules of its nests, as another Code has them; raises OptError for one that does not fit."""
+    schedules = [None] * (len(kernel.parts) + len(kernel.finish)) if opts is None else opts
     functions: dict[Any, tuple[int, Function]] = {}
     arguments: list[UOp] = []
     scratch = COUNTER_BYTES if kernel.finish else 0
 
-    def part(nest: Nest) -> _Part:
+    def part(nest: Nest, chosen: tuple[Opt, ...] | None) -> _Part:
         nonlocal scratch
-        key, arrays = structure(nest)
+        structural, arrays = structure(nest)
+        key = structural, chosen
         if key not in functions:
-            candidates = (make(nest, arrays, f"part{len(functions)}") for make in GENERATORS)
+            candidates = (make(nest, arrays, f"part{len(functions)}", chosen) for make in GENERATORS)
             functions[key] = len(functions), next(made for made in candidates if made is not None)
         made = _Part(*functions[key], len(arguments), scratch)
         arguments.extend(arrays)
         scratch += made.function.workspace  # parts run at the same time, so that each has its own
         return made
 
-    parts, finish = [part(nest) for nest in kernel.parts], [part(nest) for nest in kernel.finish]
+    every = [part(*each) for each in zip((*kernel.parts, *kernel.finish), schedules, strict=True)]
+    parts, finish = every[: len(kernel.parts)], every[len(kernel.parts) :]
     texts = [function for _, function in functions.values()]
     shared = max(function.shared for function in texts)
     grid = sum(each.function.blocks for each in parts)
@@ -129,7 +140,8 @@ def render(kernel: Kernel) -> Code:
         *[f"  {line}" for line in body],
         "}\n",
     ]
-    return Code("\n".join(source), tuple(arguments), grid, THREADS, shared, scratch, indirect)
+    applied = tuple([each.function.opts for each in every])
+    return Code("\n".join(source), tuple(arguments), grid, THREADS, shared, scratch, indirect, applied)
 
 
 def _table(parts: Sequence[_Part]) -> str:
