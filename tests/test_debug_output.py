@@ -80,6 +80,11 @@ def test_functions_compiled_before_are_timed_too(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr()[1].count("ran softmax on cpu") == 1
 
 
+def test_values_in_another_shape_are_no_steps(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = printed(lambda x: tnp.argsort((x * 2).reshape(-1)), 2, capfd).splitlines()
+    assert [line.split()[0] for line in lines[3:]] == ["0", "1", "all"]
+
+
 def test_each_level_adds_to_the_one_before(capfd: pytest.CaptureFixture[str]) -> None:
     marks = {
         3: (

@@ -13,6 +13,7 @@ from tinyfn.lower.estimates import Estimates, estimate, estimate_host
 from tinyfn.lower.group import group
 from tinyfn.lower.index import load
 from tinyfn.lower.nest import Host, Kernel, Nest, Pass, Reduce, Store, result
+from tinyfn.lower.program import kernel_name
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims, scalar, sint
 from tinyfn.trace.uop import UOp, const, input_node
@@ -127,6 +128,10 @@ def test_a_product_of_matrices() -> None:
     m, n, k = 5, 7, 11
     found = estimate(contraction(m, n, k, lambda e: e, lambda e: e))
     assert found == Estimates(2 * m * n * k, 4 * (2 * m * n * k + m * n), 4 * (m * k + k * n + m * n))
+
+
+def test_the_name_of_a_product_has_the_sizes_of_its_loops() -> None:
+    assert kernel_name(contraction(5, 7, 11, lambda e: e, lambda e: e)) == "dot_5x7x11"
 
 
 def test_producers_of_a_product_are_computed_once_for_each_element() -> None:

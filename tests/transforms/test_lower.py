@@ -143,6 +143,12 @@ def test_names_say_what_kernels_do(function: Any, args: list[Any], name: str) ->
     assert [kernel.name for kernel in lowered.kernels] == [name]
 
 
+def test_symbolic_dimensions_need_a_size() -> None:
+    n = tinyfn.Variable("n", 1, 8)
+    with pytest.raises(ValueError, match=r"argument `x` has the symbolic dimension n; .* give a number"):
+        tinyfn.jit(normalize).lower(SHAPE((n, 4), "float32"))
+
+
 def test_the_same_program_on_another_device() -> None:
     lowered = tinyfn.jit(normalize).lower(tnp.ones((4, 8)))
     cuda = lowered.on("cuda")

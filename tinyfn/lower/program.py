@@ -10,13 +10,31 @@ from ..trace import sint
 from ..trace.prim import Primitive
 from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
+from .contraction import CONTRACTIONS
 from .estimates import Estimates, estimate
-from .nest import Kernel, Nest, size_of
+from .nest import Kernel, Nest, Pass, size_of
 from .opts import Opt
 
 # A name has at most so many ops, and those that are in most kernels only where there are no others.
 _MOST_OPS = 5
-_COMMON = frozenset(("add", "sub", "mul", "mul_zero", "neg", "convert", "where", "stop_gradient"))
+_COMMON = frozenset(
+    (
+        "add",
+        "sub",
+        "mul",
+        "mul_zero",
+        "neg",
+        "convert",
+        "where",
+        "stop_gradient",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    )
+)
 _SILENT = frozenset(("reshape", "broadcast", "slice", "iota", "transpose", "flip"))
 
 
@@ -92,9 +110,10 @@ def specify(
 
 
 def kernel_name(kernel: Kernel) -> str:
-    """A name that says what a kernel computes: its ops in order, and the shape of its largest array.
+    """A name that says what a kernel computes: its ops in order, and the shape of its largest array; for a contraction the sizes
+    of its loops, the sum's last.
 
-    Kernels that differ in their arrays only have one name: `max_exp_sum_div_4096x4096`, `dot_tanh_128x512`."""
+    Kernels that differ in their arrays only have one name: `max_exp_sum_div_4096x4096`, `dot_tanh_128x512x784`."""
     nests = (*kernel.parts, *kernel.finish)
     stored = [array for nest in nests for array in nest.stored]
     loaded = [array for nest in nests for array in nest.loaded if array not in set(stored)]
@@ -104,23 +123,42 @@ def kernel_name(kernel: Kernel) -> str:
     ops = telling or [name for name in every if name not in _SILENT] or every or ["copy"]
     if len(ops) > _MOST_OPS:
         ops = [*ops[: _MOST_OPS - 1], "etc", ops[-1]]
-    arrays = dict.fromkeys([*stored, *loaded])
-    shape = max((node.shape for node in arrays), key=_elements, default=())
+    products = [
+        nest for nest in nests if any(r.node.op in CONTRACTIONS for p in nest.passes for r in p.reductions)
+    ]
+    if products:
+        shape = _of_product(products[0])
+    else:
+        arrays = dict.fromkeys([*stored, *loaded])
+        shape = max((node.shape for node in arrays), key=_elements, default=())
     sizes = "x".join(str(n) if isinstance(n, int) else "n" for n in shape) or "scalar"
     parts = f"_{len(kernel.parts)}parts" if len(kernel.parts) > 1 else ""
     return f"{'_'.join(ops)}_{sizes}{parts}"
 
 
+def _of_product(nest: Nest) -> tuple[int, ...]:
+    """The sizes of a contraction's outer ranges, and of all that is summed over."""
+    (each,) = [each for each in nest.passes if each.reductions]
+    summed = 1
+    for r in each.inner:
+        summed *= size_of(r)
+    return (*[size_of(r) for r in nest.outer], summed)
+
+
 def loops_of(kernel: Kernel) -> str:
-    """The sizes of a kernel's loops: those of the outer ranges, then in brackets those of each pass."""
+    """The sizes of a kernel's loops: those of the outer ranges, then in brackets those of each pass, `64 [128, 128, 1]`."""
 
     def sizes(ranges: Sequence[UOp]) -> str:
         return "×".join(str(size_of(r)) for r in ranges) or "1"
 
+    def around(ranges: Sequence[UOp], passes: Sequence[Pass]) -> str:
+        inside = [around(each.inner, each.passes) for each in passes]
+        return (
+            f"{sizes(ranges)} [{', '.join(inside)}]" if any(text != "1" for text in inside) else sizes(ranges)
+        )
+
     def of(nest: Nest) -> str:
-        inner = [sizes(each.inner) for each in nest.every()]
-        inside = f" [{', '.join(inner)}]" if any(size != "1" for size in inner) else ""
-        return f"{sizes(nest.outer)}{inside}"
+        return around(nest.outer, nest.passes)
 
     texts: dict[str, int] = {}
     for nest in kernel.parts:

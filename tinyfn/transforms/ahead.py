@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 def lower(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
     """What a call with these arguments would run; they may be arrays or anything with a shape and a dtype."""
     given, static = jitted.arguments(args, kwargs, described)
+    for i, array in enumerate(given.arrays):
+        symbolic = [n for n in array.shape if not isinstance(n, int)]
+        if symbolic:
+            raise ValueError(
+                f"lower of {describe_function(jitted.function)}: argument `{given.name(i)}` has the symbolic dimension "
+                f"{symbolic[0]!r}; kernels are made for fixed sizes; at {user_line()}: give a number for it"
+            )
     program = jitted.program(given, static, args, kwargs)
 
     def compile() -> Compiled:
