@@ -244,7 +244,7 @@ _BITWISE = {s.AND: "&", s.OR: "|", s.XOR: "^"}
 _FLOAT_CALLS = {s.FMA: "fma", s.SQRT: "sqrt", s.TRUNC: "trunc"}
 _INTEGER_CALLS = {s.IDIV: "floor_divide", s.MOD: "floor_remainder", s.SHL: "shift_left", s.SHR: "shift_right"}
 _INDEX_OPS = frozenset((s.ADD, s.MUL, s.IDIV, s.MOD, s.MAX, s.MIN))
-# Every operation that is written as it is; exp2, log2 and sin are made of them (see `decompositions`).
+# Every operation that is written as it is; exp2, log2 and sin are made of them (`trace.formulas`).
 SUPPORTED = {
     **_COMPARISONS, **_FLOAT_OPERATORS, **_BITWISE, **_FLOAT_CALLS, **_INTEGER_CALLS, s.MAX: "maximum", s.MIN: "minimum",
     s.RECIP: "1 /", s.WHERE: "?:", s.CAST: "()", s.BITCAST: "bit_cast",

@@ -9,19 +9,16 @@ from ..trace.dtype import DType
 from ..trace.prim import REGISTRY
 from ..trace.scalar import CAST, build
 from ..trace.uop import UOp
-from .decompositions import DECOMPOSITIONS
 
 Formula = Callable[..., UOp]
 
 
-def _of_node(decomposition: Callable[..., UOp]) -> Formula:
-    def formula(node: UOp, *elements: UOp) -> UOp:
-        return decomposition(*elements, **node.params)
-
-    return formula
+def _formula(node: UOp, *elements: UOp) -> UOp:
+    made: UOp = node.op.scalar(*elements, **node.params)
+    return made
 
 
-FORMULAS: dict[Any, Formula] = {REGISTRY[name]: _of_node(d) for name, d in DECOMPOSITIONS.items()}
+FORMULAS: dict[Any, Formula] = {p: _formula for p in REGISTRY.values() if p.scalar is not None}
 
 
 def cast(x: UOp, dtype: DType) -> UOp:

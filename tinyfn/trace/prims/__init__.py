@@ -33,43 +33,10 @@ from .arithmetic import (
 )
 from .contraction import dot_general
 from .convolution import conv_general
+from .error_function import erf, erf_inv, erfc
+from .exponential import acosh, asinh, atanh, cosh, exp, exp2, expm1, log, log1p, log2, logistic, sinh, tanh
 from .extern import ARGSORT, HostFunction, extern
-from .functions import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    ceil,
-    cos,
-    cosh,
-    erf,
-    erf_inv,
-    erfc,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    is_finite,
-    is_inf,
-    is_nan,
-    log,
-    log1p,
-    log2,
-    logistic,
-    nextafter,
-    round,
-    rsqrt,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-)
+from .functions import cbrt, rsqrt, sqrt
 from .indexing import gather, scatter
 from .movement import broadcast, concatenate, flip, iota, pad, reshape, slice_, transpose
 from .random import threefry2x32
@@ -84,9 +51,11 @@ from .reduction import (
     reduce_prod,
     reduce_sum,
 )
+from .rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, round, trunc
 from .selection import (
     bitcast,
     convert,
     stop_gradient,
     where,
 )
+from .trigonometric import acos, asin, atan, atan2, cos, sin, tan

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from .. import formulas as f
 from ..dtype import DType
 from ..prim import (
     _ANY,
@@ -23,7 +24,8 @@ from ..prim import (
     zeros_like,
 )
 from ..uop import UOp
-from .functions import log, trunc
+from .exponential import log
+from .rounding import trunc
 from .selection import where
 
 
@@ -32,6 +34,9 @@ class Neg(Unary):
 
     def reference(self, x: Any) -> Any:
         return np.negative(x)
+
+    def scalar(self, x: UOp) -> UOp:
+        return f.negative(x)
 
     def partial(self, index: int, out: UOp, x: UOp) -> int:
         return -1
@@ -42,6 +47,9 @@ class Add(Binary):
 
     reference = np.add
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.add(x, y)
+
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> int:
         return 1
 
@@ -51,6 +59,9 @@ class Sub(Binary):
 
     reference = np.subtract
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.add(x, f.negative(y))
+
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> int:
         return -1 if index else 1
 
@@ -59,6 +70,9 @@ class Mul(Binary):
     """x * y"""
 
     reference = np.multiply
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.mul(x, y)
 
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         return x if index else y
@@ -73,6 +87,9 @@ class MulZero(Binary):
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.where(x == 0, x, x * y)
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.where(f.equal(x, 0.0), x, f.mul(x, y))
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
         (x, y), (tx, ty) = args, tangents
@@ -97,6 +114,16 @@ class Div(Binary):
             return quotient + inexact.astype(quotient.dtype)
         return np.divide(x, y)
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        if dtypes.is_float(x.dtype):
+            return f.div(x, y)
+        quotient = f.floor_divide(x, y)
+        if x.dtype in f.UNSIGNED:
+            return quotient
+        inexact = f.not_(f.equal(f.mul(quotient, y), x))
+        up = f.and_(f.and_(inexact, f.less(f.xor(x, y), 0)), f.not_(f.equal(y, 0)))
+        return f.add(quotient, f.cast(up, x.dtype))
+
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         return -(out / y) if index else 1.0 / y
 
@@ -111,6 +138,15 @@ class Rem(Binary):
     domain = (1.0, 7.0)
     reference = np.fmod
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        if dtypes.is_float(x.dtype):
+            return f.in_float32(f.remainder, x, y)
+        rest = f.floor_remainder(x, y)
+        if x.dtype in f.UNSIGNED:
+            return rest
+        differ = f.and_(f.not_(f.equal(rest, 0)), f.less(f.xor(rest, x), 0))
+        return f.where(differ, f.add(rest, f.negative(y)), rest)
+
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp | int:
         return -trunc(x / y) if index else 1
 
@@ -123,10 +159,26 @@ class Pow(Binary):
     """x to the power y, of floats; NaN for a negative x with a y that is not whole."""
 
     kinds = _INEXACT
-    ulp = 2
+    ulp = (1.0, 1.5)
     singular = True
     domain = (0.25, 3.0)
     reference = np.power
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.in_float32(self.formula, x, y)
+
+    def formula(self, x: UOp, y: UOp) -> UOp:
+        """The scalar formula for float32 and float64: 2**(y log2 |x|), and the sign."""
+        result = f.power_of_magnitude(x, y)
+        # 1**y and x**0 are 1, of NaN too; |x| = 1 has no other power.
+        result = f.where(f.or_(f.equal(f.magnitude(x), 1.0), f.equal(y, 0.0)), 1.0, result)
+        # Whether y is whole, and whether its half is. Of two bools, one is less if it alone is false.
+        half = f.mul(y, 0.5)
+        whole, even = f.equal(f.trunc(y), y), f.equal(f.trunc(half), half)
+        negative = f.and_(f.less(x, 0.0), f.less(-f.INF, x))
+        sign = f.where(f.less(even, whole), f.sign_bit(x), 0)
+        undefined = f.and_(f.less(whole, negative), f.not_(f.equal(y, 0.0)))
+        return f.where(undefined, f.NAN, f.flip_sign(result, sign))
 
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         if index == 0:
@@ -139,7 +191,7 @@ class IntegerPow(Unary):
     """x to a power that is a fixed integer."""
 
     params = ("exponent",)
-    ulp = 4
+    ulp = (4.0, 4.0)  # for exponents up to 4; grows with the exponent
     domain = (0.5, 2.0)
 
     def is_singular(self, *, exponent: int) -> bool:
@@ -159,6 +211,9 @@ class IntegerPow(Unary):
             )
         return super().out(x)
 
+    def scalar(self, x: UOp, *, exponent: int) -> UOp:
+        return f.in_float32(lambda wide: f.integer_power(wide, exponent), x)
+
     def partial(self, index: int, out: UOp, x: UOp, *, exponent: int) -> UOp | int | None:
         if exponent == 0:
             return None
@@ -173,6 +228,11 @@ class Abs(Unary):
 
     reference = np.abs
 
+    def scalar(self, x: UOp) -> UOp:
+        if x.dtype in f.UNSIGNED:
+            return x
+        return f.magnitude(x) if dtypes.is_float(x.dtype) else f.maximum(x, f.negative(x))
+
     def partial(self, index: int, out: UOp, x: UOp) -> UOp:
         return sign(x)
 
@@ -184,6 +244,12 @@ class Sign(Unary):
         found = np.sign(x)
         return found + np.zeros((), found.dtype)  # 0.0 for -0.0, also of bfloat16
 
+    def scalar(self, x: UOp) -> UOp:
+        if x.dtype in f.UNSIGNED:
+            return f.cast(f.less(0, x), x.dtype)
+        rest = f.add(x, 0.0) if dtypes.is_float(x.dtype) else 0  # 0.0 for -0.0, and NaN
+        return f.where(f.less(0, x), 1, f.where(f.less(x, 0), -1, rest, x.dtype))
+
     def partial(self, index: int, out: UOp, x: UOp) -> None:
         return None
 
@@ -193,6 +259,9 @@ class Max(Binary):
 
     kinds = _ANY
     reference: Callable[..., Any] = np.maximum
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.or_(x, y) if x.dtype is dtypes.bool_ else f.maximum(x, y)
 
     def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp:
         mine, other = (y, x) if index else (x, y)
@@ -208,6 +277,9 @@ class Min(Max):
 
     reference = np.minimum
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.and_(x, y) if x.dtype is dtypes.bool_ else f.minimum(x, y)
+
 
 def _wins(primitive: Any, mine: UOp, other: UOp) -> UOp:
     return gt(mine, other) if primitive is max else lt(mine, other)
@@ -220,6 +292,9 @@ class Clamp(Elementwise):
 
     def reference(self, low: Any, x: Any, high: Any) -> Any:
         return np.minimum(np.maximum(x, low), high)
+
+    def scalar(self, low: UOp, x: UOp, high: UOp) -> UOp:
+        return f.minimum(f.maximum(x, low), high)
 
     def partial(self, index: int, out: UOp, low: UOp, x: UOp, high: UOp) -> UOp:
         one, zero = full_like(x, 1), zeros_like(x)
@@ -242,11 +317,17 @@ class Eq(Comparison):
 
     reference = np.equal
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.equal(x, y)
+
 
 class Ne(Comparison):
     """x != y"""
 
     reference = np.not_equal
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.not_(f.equal(x, y))
 
 
 class Lt(Comparison):
@@ -254,11 +335,17 @@ class Lt(Comparison):
 
     reference = np.less
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.less(x, y)
+
 
 class Le(Comparison):
     """x <= y"""
 
     reference = np.less_equal
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.less_or_equal(x, y)
 
 
 class Gt(Comparison):
@@ -266,11 +353,17 @@ class Gt(Comparison):
 
     reference = np.greater
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.less(y, x)
+
 
 class Ge(Comparison):
     """x >= y"""
 
     reference = np.greater_equal
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.less_or_equal(y, x)
 
 
 # Bits
@@ -282,12 +375,18 @@ class BitwiseNot(Unary):
     kinds = _BITS
     reference = np.invert
 
+    def scalar(self, x: UOp) -> UOp:
+        return f.xor(x, True if x.dtype is dtypes.bool_ else -1)
+
 
 class BitwiseAnd(Binary):
     """Bits set in both; the logical and of bools."""
 
     kinds = _BITS
     reference = np.bitwise_and
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.and_(x, y)
 
 
 class BitwiseOr(Binary):
@@ -296,12 +395,18 @@ class BitwiseOr(Binary):
     kinds = _BITS
     reference = np.bitwise_or
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.or_(x, y)
+
 
 class BitwiseXor(Binary):
     """Bits set in one but not in both."""
 
     kinds = _BITS
     reference = np.bitwise_xor
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.xor(x, y)
 
 
 class ShiftLeft(Binary):
@@ -313,6 +418,9 @@ class ShiftLeft(Binary):
     def reference(self, x: Any, y: Any) -> Any:
         return np.where(_shift_in_range(x, y), np.left_shift(x, _clamp_shift(x, y)), np.zeros_like(x))
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.shift_left(x, y)
+
 
 class ShiftRightArithmetic(ShiftLeft):
     """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1."""
@@ -323,6 +431,11 @@ class ShiftRightArithmetic(ShiftLeft):
         )
         return np.right_shift(x, shift)
 
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        if x.dtype in f.UNSIGNED:
+            return f.shift_right(x, f.minimum(y, 8 * x.dtype.itemsize - 1))
+        return f.shift_right(x, y)
+
 
 class ShiftRightLogical(ShiftLeft):
     """x with its bits moved down by y, zeros filling in; 0 if y is not in 0 .. bits - 1."""
@@ -332,6 +445,9 @@ class ShiftRightLogical(ShiftLeft):
         unsigned = np.dtype(f"u{x.itemsize}")
         shifted = np.right_shift(x.view(unsigned), _clamp_shift(x, y).astype(unsigned)).view(x.dtype)
         return np.where(_shift_in_range(x, y), shifted, np.zeros_like(x))
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        return f.as_type(f.shift_right(f.as_unsigned(x), f.as_unsigned(y)), x.dtype)
 
 
 def _shift_in_range(x: Any, y: Any) -> Any:
@@ -350,6 +466,16 @@ class PopulationCount(Unary):
     def reference(self, x: Any) -> Any:
         x = np.asarray(x)
         return np.bitwise_count(x.view(np.dtype(f"u{x.itemsize}"))).astype(x.dtype)
+
+    def scalar(self, x: UOp) -> UOp:
+        # H. Warren, "Hacker's Delight" (2002), section 5-1: sums of neighbouring fields of 1, 2, 4, ... bits.
+        count, width = f.as_unsigned(x), 8 * x.dtype.itemsize
+        field = 1
+        while field < width:
+            mask = sum(((1 << field) - 1) << at for at in range(0, width, 2 * field))
+            count = f.add(f.and_(count, mask), f.and_(f.shift_right(count, field), mask))
+            field *= 2
+        return f.as_type(count, x.dtype)
 
 
 neg, add, sub, mul, mul_zero, div, rem = Neg(), Add(), Sub(), Mul(), MulZero(), Div(), Rem()

@@ -25,7 +25,6 @@ class DotGeneral(Multilinear):
 
     family = "contraction"
     params = ("contract", "batch_axes")
-    ulp = 16
 
     def out(self, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch_axes: tuple[Axes, Axes]) -> Any:
         if x.dtype is not y.dtype or dtypes.kind(x.dtype) == "bool" or x.dtype in dtypes.NARROW_FLOATS:

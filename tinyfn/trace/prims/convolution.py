@@ -35,7 +35,6 @@ class ConvGeneral(Multilinear):
 
     family = "contraction"
     params = ("strides", "low", "high", "lhs_dilation", "rhs_dilation", "feature_groups", "batch_groups")
-    ulp = 16
 
     def out(
         self,

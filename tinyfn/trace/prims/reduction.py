@@ -31,8 +31,6 @@ def spread(y: UOp, axes: tuple[int, ...], shape: tuple[Any, ...]) -> UOp:
 class ReduceSum(Reduction, Linear):
     """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0."""
 
-    ulp = 4
-
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.sum, axes)
 
@@ -42,8 +40,6 @@ class ReduceSum(Reduction, Linear):
 
 class ReduceProd(Reduction):
     """The product over axes. The product of nothing is 1."""
-
-    ulp = 8
 
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.prod, axes)
@@ -181,7 +177,6 @@ class Cumsum(Linear):
 
     family = "reduction"
     params = ("axis", "reverse")
-    ulp = 4
 
     def out(self, x: Any, *, axis: int, reverse: bool) -> Any:
         if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in ("signed", "unsigned", "float"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from .. import formulas as f
 from ..dtype import DType
 from ..prim import _ANY, Elementwise, Linear, Sample, zeros_like
 from ..uop import UOp
@@ -32,6 +33,9 @@ class Where(Elementwise):
         return x.dtype, x.shape
 
     reference = staticmethod(np.where)
+
+    def scalar(self, condition: UOp, x: UOp, y: UOp) -> UOp:
+        return f.where(condition, x, y)
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
         condition, x, y = args
@@ -85,6 +89,11 @@ class Convert(Elementwise):
         if dtype in dtypes.NARROW_FLOATS and x.dtype in dtypes.NARROW_FLOATS:
             x = x.astype(np.float32)  # exact; ml_dtypes lacks some casts between them
         return x.astype(dtype)
+
+    def scalar(self, x: UOp, *, dtype: DType) -> UOp:
+        if x.dtype in dtypes.NARROW_FLOATS and dtype in dtypes.NARROW_FLOATS:
+            x = f.cast(x, dtypes.float32)  # exact, and few devices have casts between them
+        return f.cast(x, dtype)
 
     def jvp(
         self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, dtype: DType
@@ -148,6 +157,9 @@ class Bitcast(Elementwise):
     def reference(self, x: Any, *, dtype: DType) -> Any:
         return np.asarray(x).view(dtype)
 
+    def scalar(self, x: UOp, *, dtype: DType) -> UOp:
+        return f.as_type(x, dtype)
+
     def partial(self, index: int, out: UOp, x: UOp, *, dtype: DType) -> None:
         return None
 
@@ -167,6 +179,9 @@ class StopGradient(Linear):
         return x.dtype, x.shape
 
     def reference(self, x: Any) -> Any:
+        return x
+
+    def scalar(self, x: UOp) -> UOp:
         return x
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> None:
