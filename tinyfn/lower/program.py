@@ -123,12 +123,8 @@ def kernel_name(kernel: Kernel) -> str:
     ops = telling or [name for name in every if name not in _SILENT] or every or ["copy"]
     if len(ops) > _MOST_OPS:
         ops = [*ops[: _MOST_OPS - 1], "etc", ops[-1]]
-    products = [
-        nest for nest in nests if any(r.node.op in CONTRACTIONS for p in nest.passes for r in p.reductions)
-    ]
-    if products:
-        shape = _of_product(products[0])
-    else:
+    shape = _of_contraction(nests)
+    if shape is None:
         arrays = dict.fromkeys([*stored, *loaded])
         shape = max((node.shape for node in arrays), key=_elements, default=())
     sizes = "x".join(str(n) if isinstance(n, int) else "n" for n in shape) or "scalar"
@@ -136,13 +132,13 @@ def kernel_name(kernel: Kernel) -> str:
     return f"{'_'.join(ops)}_{sizes}{parts}"
 
 
-def _of_product(nest: Nest) -> tuple[int, ...]:
-    """The sizes of a contraction's outer ranges, and of all that is summed over."""
-    (each,) = [each for each in nest.passes if each.reductions]
-    summed = 1
-    for r in each.inner:
-        summed *= size_of(r)
-    return (*[size_of(r) for r in nest.outer], summed)
+def _of_contraction(nests: Sequence[Nest]) -> tuple[Dimension, ...] | None:
+    """The sizes of the outer ranges of the first contraction, and of all that it sums over; None if there is none."""
+    for nest in nests:
+        for each in nest.passes:
+            if any(r.node.op in CONTRACTIONS for r in each.reductions):
+                return (*[size_of(r) for r in nest.outer], sint.prod([size_of(r) for r in each.inner]))
+    return None
 
 
 def loops_of(kernel: Kernel) -> str:
