@@ -59,7 +59,7 @@ def run(
 ) -> dict[UOp, np.ndarray]:
     assert match(nest) is not None
     made = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
-    run_kernel(Kernel((nest,)), made, pieces, vector_bytes)
+    run_kernel(Kernel((nest,)), made, pieces, vector_bytes=vector_bytes)
     return made
 
 

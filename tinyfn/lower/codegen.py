@@ -20,7 +20,7 @@ from .nest import Kernel, Nest
 from .opts import Opt
 from .render_llvm import render
 from .schedule import Facts, apply, choose, chunks
-from .structure import structure
+from .structure import Structure, structure
 from .target import Target
 
 Opts = tuple[tuple[Opt, ...], ...]
@@ -59,33 +59,39 @@ Generator = Callable[[Nest, Sequence[UOp], Target], Function | None]
 GENERATORS: list[Generator] = [generate_contraction, _loops]
 
 
-def function(
-    nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None
-) -> Function:
-    """The code of one nest, whose arguments are these arrays; with `opts`, of its loops under that schedule."""
-    if opts is not None:
-        return _loops(nest, arrays, target, opts)
-    for each in GENERATORS:
-        made = each(nest, arrays, target)
-        if made is not None:
-            return made
-    raise AssertionError("every nest has loops")
+# Code by structure, schedule and target: nests of other kernels may be the same. The oldest goes first.
+_functions: dict[Any, Function] = {}
+MOST_FUNCTIONS = 512
+
+
+def function(nest: Nest, found: Structure, target: Target, opts: tuple[Opt, ...] | None = None) -> Function:
+    """The code of one nest of this structure; with `opts`, of its loops under that schedule."""
+    key = found.key, opts, target
+    code = _functions.get(key)
+    if code is None:
+        if opts is None:
+            code = next(made for each in GENERATORS if (made := each(nest, found.arrays, target)))
+        else:
+            code = _loops(nest, found.arrays, target, opts)
+        if len(_functions) >= MOST_FUNCTIONS:
+            _functions.pop(next(iter(_functions)), None)
+        _functions[key] = code
+    return code
 
 
 @stage("render")
 def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     """The code of a kernel; `opts`, if given, are the schedules of its nests, as another Code has them."""
-    made: dict[Any, tuple[str, Function]] = {}
+    made: dict[int, tuple[str, Function]] = {}
     arguments: list[UOp] = []
     schedules = [None] * (len(kernel.parts) + len(kernel.finish)) if opts is None else opts
 
     def part(nest: Nest, schedule: tuple[Opt, ...] | None) -> _Part:
-        key, arrays = structure(nest)
-        if (key, schedule) not in made:
-            made[key, schedule] = f"part{len(made)}", function(nest, arrays, target, schedule)
-        name, code = made[key, schedule]
-        arguments.extend(arrays)
-        return _Part(name, code, len(arguments) - len(arrays))
+        found = structure(nest)
+        code = function(nest, found, target, schedule)
+        name, _ = made.setdefault(id(code), (f"part{len(made)}", code))
+        arguments.extend(found.arrays)
+        return _Part(name, code, len(arguments) - len(found.arrays))
 
     every = list(map(part, (*kernel.parts, *kernel.finish), schedules))
     parts, finish = every[: len(kernel.parts)], every[len(kernel.parts) :]

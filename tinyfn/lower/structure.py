@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 from ..trace.uop import UOp, toposort
@@ -51,7 +52,7 @@ def structure(nest: Nest) -> Structure:
         )
 
     passes = tuple([of(each) for each in nest.passes])
-    kinds = tuple([(array.dtype, array in nest.local) for array in arrays])
+    kinds = tuple([(array.dtype, prod(array.shape), array in nest.local) for array in arrays])
     key = (tuple([r.arg for r in nest.outer]), passes, tuple(nodes), kinds)
     return Structure(key, tuple([array for array in arrays if array not in nest.local]))
 
