@@ -54,7 +54,9 @@ def test_a_new_op_is_tested_everywhere_with_no_other_edit(tmp_path: Path) -> Non
 
 
 def test_a_wrong_formula_is_found(tmp_path: Path) -> None:
-    result = run_primitive_tests(tmp_path, example().replace("1.0))\n\n    def partial", "1.5))\n\n    def partial"))
+    result = run_primitive_tests(
+        tmp_path, example().replace("1.0))\n\n    def partial", "1.5))\n\n    def partial")
+    )
     assert result.returncode == 1 and "test_samples[softsign" in result.stdout
 
 

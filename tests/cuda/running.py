@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.cuda.emulator import ORDERS, Emulated, unwritten
 from tinyfn.lower.group import group
-from tinyfn.lower.nest import Host, Kernel
+from tinyfn.lower.nest import Host, Kernel, View
 from tinyfn.lower.render_cuda import Code, render
 from tinyfn.trace.execute import step
 from tinyfn.trace.graph import Graph
@@ -20,9 +20,8 @@ class Programs:
     """What graphs compute, by their kernels. All graphs are given first, so that their kernels are compiled together."""
 
     def __init__(self, graphs: Sequence[Graph]):
-        self.steps: list[list[Code | UOp]] = [
-            [each.node if isinstance(each, Host) else render(each) for each in group(graph)]
-            for graph in graphs
+        self.steps: list[list[Code | Host | View]] = [
+            [render(each) if isinstance(each, Kernel) else each for each in group(graph)] for graph in graphs
         ]
         self.emulated = Emulated([code for steps in self.steps for code in steps if isinstance(code, Code)])
 
@@ -36,10 +35,14 @@ class Programs:
         for each in self.steps[number]:
             if isinstance(each, Code):
                 launch(self.emulated, each, arrays, orders)
+            elif isinstance(each, View):
+                arrays[each.node] = arrays[each.source].reshape(each.node.shape)
             else:
                 with np.errstate(all="ignore"):
-                    result = step(each)(*[arrays[s] for s in each.src])
-                arrays[each] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
+                    result = step(each.node)(*[arrays[s] for s in each.node.src])
+                arrays[each.node] = (
+                    result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")
+                )
         return [arrays[node] for node in graph.outputs]
 
 

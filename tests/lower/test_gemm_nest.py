@@ -28,7 +28,7 @@ def ranges(prefix: str, shape: Sequence[int]) -> tuple[Any, ...]:
 
 
 def factor_value(operand: UOp, factor: Factor, wide: Any) -> UOp:
-    def read(node: UOp, index: Index) -> UOp | None:
+    def read(node: UOp, index: Index, condition: UOp | None) -> UOp | None:
         return load(node, index, factor.condition) if node.op is INPUT else None
 
     value = Elements(read).at(operand, factor.at)

@@ -79,7 +79,7 @@ def test_printed_loops_compute_what_the_graph_computes(name: str, one_by_one: bo
         for nest in step.parts:
             for node in nest.stored:
                 arrays[names[node]] = np.zeros(int(np.prod(node.shape)), node.dtype)
-        run(listing(step, names, one_by_one), arrays)
+            run(listing(nest, names, one_by_one), arrays)
     for node, expected in zip(graph.outputs, graph.run(values), strict=True):
         found = arrays[names[node]].reshape(node.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -31,7 +31,9 @@ def one_kernel(
     rng = np.random.default_rng(0)
     values = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
     graph = tinyfn.jit(function).graph(*map(tnp.asarray, values))
-    parts = [part for step in group(graph) if isinstance(step, Kernel) for part in step.parts]
+    parts = [
+        part for step in group(graph) if isinstance(step, Kernel) for part in (*step.parts, *step.finish)
+    ]
     return Kernel(tuple(parts)), dict(zip(graph.inputs, values, strict=True))
 
 
@@ -76,15 +78,15 @@ def test_equal_parts_share_their_code() -> None:
 
 
 def test_parts_that_differ_in_which_arrays_are_the_same_do_not_share() -> None:
-    kernel, arrays = one_kernel(lambda x, y, z: [x * y, z * z, y * y], (4,), (4,), (5,))
+    kernel, arrays = one_kernel(lambda x, y, z, w: [x * y, z * z, w * w], (4,), (4,), (5,), (4,))
     agree(kernel, arrays)
-    x_y, _, y_y = kernel.parts
-    assert structure(x_y).key != structure(y_y).key
+    x_y, _, w_w = kernel.parts
+    assert structure(x_y).key != structure(w_w).key
 
 
 def test_a_large_part_beside_small_ones_is_divided() -> None:
     kernel, arrays = one_kernel(
-        lambda x, y: [x * 2, (y - y.max(-1, keepdims=True))], (300_000,), (2, 200_000)
+        lambda x, y: [x * 2, (y - y.max(-1, keepdims=True))], (300_000,), (20, 20_000)
     )
     code = generate(kernel, host_target())
     assert code.points >= 3

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..lower.group import group
-from ..lower.nest import Host
+from ..lower.nest import Host, View
 from ..lower.render_cuda import Code, render
 from .cuda_driver import CudaDevice, Memory, cuda_device
 
@@ -97,6 +97,19 @@ class _HostCall:
         values.host[self._target] = result if isinstance(result, (list, tuple)) else np.asarray(result)
 
 
+class _View:
+    """A value that is another one's memory in another shape."""
+
+    def __init__(self, source: int, target: int, shape: tuple[int, ...]):
+        self._source, self._target, self._shape = source, target, shape
+
+    def run(self, values: _Values) -> None:
+        """Make it, on whichever side the value is."""
+        value = values.host[self._source]
+        values.memory[self._target] = values.memory[self._source]
+        values.host[self._target] = None if value is None else value.reshape(self._shape)
+
+
 class CudaProgram:
     """A graph as kernels on the GPU and host ops in order. Call it with the values of the graph's inputs.
 
@@ -106,7 +119,7 @@ class CudaProgram:
         self._device = cuda_device()
         slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
         self.texts: list[str] = []
-        self._steps: list[_Launch | _HostCall] = []
+        self._steps: list[_Launch | _HostCall | _View] = []
         last: dict[int, int] = {}  # the last step that uses a slot
 
         def use(nodes: Sequence[Any]) -> list[int]:
@@ -118,6 +131,9 @@ class CudaProgram:
             if isinstance(step, Host):
                 *sources, target = use([*step.node.src, step.node])
                 self._steps.append(_HostCall(host_step(step.node), sources, target))
+            elif isinstance(step, View):
+                source, target = use([step.source, step.node])
+                self._steps.append(_View(source, target, step.node.shape))
             else:
                 code = render(step)
                 self.texts.append(code.source)

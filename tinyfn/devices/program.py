@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..lower import codegen, gemm
-from ..lower.contraction import contraction
+from ..lower import codegen
 from ..lower.group import group
-from ..lower.memory import plan, runs_on_host
-from ..lower.nest import Host, Step
+from ..lower.memory import plan
+from ..lower.nest import Host, Kernel, Step, View
 from ..lower.spec import verify
 from ..lower.target import Target, host_target
 from .buffers import BUFFERS, is_alone, result_maker
@@ -83,6 +82,20 @@ class _HostCall:
             slots[i] = None
 
 
+class _Reshape:
+    """A value in another shape."""
+
+    def __init__(self, source: int, target: int, shape: tuple[int, ...]):
+        self._source, self._target, self._shape = source, target, shape
+        self.done: list[int] = []
+
+    def run(self, slots: list[Any]) -> None:
+        """Make it."""
+        slots[self._target] = slots[self._source].reshape(self._shape)
+        for i in self.done:
+            slots[i] = None
+
+
 class Native(NamedTuple):
     """What a call path of its own needs of a program.
 
@@ -113,27 +126,35 @@ class Program:
         steps = group(graph)
         if os.environ.get("TINYFN_VERIFY"):
             verify(graph, steps)
+        # A result that is only seen in another shape is made in that shape.
+        made_as = _only_views(graph, steps)
+        self._shapes = {source: node.shape for node, source in made_as.items()}
+        steps = [step for step in steps if not (isinstance(step, View) and step.node in made_as)]
+        outputs = [made_as.get(node, node) for node in graph.outputs]
         donors = dict.fromkeys(graph.inputs[i] for i in donated)
-        self.memory = plan(graph.inputs, graph.outputs, steps, donors)
-        codes = [None if runs_on_host(step) else _code(step, target) for step in steps]
-        by_host = {step.node for step in steps if isinstance(step, Host) and runs_on_host(step)}
+        self.memory = plan(graph.inputs, outputs, steps, donors)
+        codes = [codegen.generate(step, target) if isinstance(step, Kernel) else None for step in steps]
+        by_host = {step.node for step in steps if not isinstance(step, Kernel)}
         by_kernels = {node for code in codes if code is not None for node in code.arguments}
         # The slots of the list of a call: the inputs, the outputs that kernels write, the arena, and all else.
         self._avals = tuple(graph.inputs)
         self._slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
-        for node in graph.outputs:
+        for node in outputs:
             if node not in by_host:
                 self._slot(node)
         self._results = len(self._slots) - len(graph.inputs)
         if self.memory.arena:
             self._slot(_ARENA)
         self._modules: dict[str, Module] = {}  # hold the kernels' code
-        self._segments: list[_Segment | _HostCall] = []
+        self._segments: list[_Segment | _HostCall | _Reshape] = []
         there = {*graph.inputs, *by_host}
         segment_of: list[int] = []
         for step, code in zip(steps, codes, strict=True):
             if code is not None:
                 self._add_kernel(code, there, target)
+            elif isinstance(step, View):
+                source, target_slot = self._slot(step.source), self._slot(step.node)
+                self._segments.append(_Reshape(source, target_slot, step.node.shape))
             elif isinstance(step, Host):
                 node = step.node
                 sources = [self._slot(source) for source in node.src]
@@ -147,7 +168,7 @@ class Program:
         for segment in self._segments:
             if isinstance(segment, _Segment):
                 segment.kernels.complete()
-        self._outputs = [self._slots[node] for node in graph.outputs]
+        self._outputs = [self._slots[node] for node in outputs]
         self._size = len(self._slots)
         self._has_hosts = bool(by_host)
 
@@ -232,12 +253,13 @@ class Program:
                     segment.makes.append((slot, BUFFERS.maker((self.memory.arena,), np.uint8)))
             elif node not in there:
                 there.add(node)
-                make = result_maker(node.shape, node.dtype)
+                shape = self._shapes.get(node, node.shape)
+                make = result_maker(shape, node.dtype)
                 donor = self.memory.in_place.get(node)
                 if donor is None:
                     segment.makes.append((slot, make))
                 else:
-                    segment.in_place.append(_InPlace(slot, self._slots[donor], node.shape, node.dtype, make))
+                    segment.in_place.append(_InPlace(slot, self._slots[donor], shape, node.dtype, make))
         finish = module.function("finish") if code.finishes else 0
         segment.kernels.add(module.function("kernel"), finish, code.points, code.grain, arguments)
 
@@ -245,10 +267,15 @@ class Program:
 _ARENA = object()  # stands for the block of all temporaries among the arrays of a call
 
 
-def _code(step: Step, target: Target) -> codegen.Code:
-    if isinstance(step, Host):
-        product = contraction(step.node)
-        assert product is not None
-        kernel = gemm.generate("kernel", product, target)
-        return codegen.Code(kernel.ir, (*step.node.src, step.node), kernel.plan.chunks, kernel.plan.grain)
-    return codegen.generate(step, target)
+def _only_views(graph: Any, steps: Sequence[Step]) -> dict[Any, Any]:
+    """The views through which alone the results of kernels are seen, and those results."""
+    taken = {*graph.inputs, *graph.outputs}
+    for step in steps:
+        if isinstance(step, Host):
+            taken.update((step.node, *step.node.src))
+    made: dict[Any, Any] = {}
+    for step in steps:
+        if isinstance(step, View) and step.source not in taken and step.node in graph.outputs:
+            taken.add(step.source)
+            made[step.node] = step.source
+    return made

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..trace import scalar, sint
+from ..trace import scalar
 from ..trace.execute import step
 from ..trace.graph import Graph
-from ..trace.uop import UOp, toposort
+from ..trace.uop import CONST, UOp, toposort
 from .group import group
 from .index import LOAD, RESULT
-from .nest import Kernel, Nest
+from .nest import Host, Kernel, Nest, Pass, View, size_of
 
 _COMBINE = {
     scalar.ADD: np.add, scalar.MUL: np.multiply, scalar.MAX: np.maximum, scalar.MIN: np.minimum,
@@ -21,50 +23,90 @@ _COMBINE = {
 }  # fmt: skip
 
 
-def run_nest(nest: Nest, arrays: dict[UOp, np.ndarray]) -> None:
-    """Compute what a nest stores from what it loads; all points of the outer ranges at once."""
-    sizes = {r: sint.bounds(r)[1] + 1 for each in nest.passes for r in (*nest.outer, *each.inner)}
-    points = [sizes[o] for o in nest.outer]
-    outer = dict(zip(nest.outer, np.meshgrid(*map(np.arange, points), indexing="ij"), strict=True))
-    rows = int(np.prod(points))
-    results: dict[UOp, np.ndarray] = {}
-    local: dict[UOp, np.ndarray] = {}
-    for each in nest.passes:
-        inner = [sizes[i] for i in each.inner]
-        grid = dict(zip(each.inner, np.meshgrid(*map(np.arange, inner), indexing="ij"), strict=True))
-        shape = (rows, int(np.prod(inner)))
-        bindings: dict[UOp, Any] = {o: np.repeat(v.reshape(-1, 1), shape[1], 1) for o, v in outer.items()}
-        bindings |= {i: np.repeat(v.reshape(1, -1), rows, 0) for i, v in grid.items()}
+class _Run:
+    """A nest at work: all points of the outer ranges at once, as rows; the inner ranges of a pass as columns."""
 
-        def value(
-            expression: UOp, shape: tuple[int, int] = shape, bindings: dict[UOp, Any] = bindings
-        ) -> np.ndarray:
-            for node in toposort([expression], stop=bindings):
-                if node.op is LOAD:
-                    (at,) = scalar.evaluate([node.src[0]], bindings)
-                    at = np.broadcast_to(at, shape)
-                    if node.arg in local:
-                        bindings[node] = np.take_along_axis(local[node.arg], at, 1)
-                    else:
-                        bindings[node] = arrays[node.arg].reshape(-1)[at]
-                elif node.op is RESULT:
-                    bindings[node] = results[node.arg][:, None]
-            return np.broadcast_to(np.asarray(scalar.evaluate([expression], bindings)[0]), shape)
+    def __init__(self, nest: Nest, arrays: dict[UOp, np.ndarray]):
+        self.nest, self.arrays = nest, arrays
+        points = [size_of(o) for o in nest.outer]
+        grid = np.meshgrid(*map(np.arange, points), indexing="ij")
+        self.rows = prod(points)
+        self.bindings: dict[UOp, Any] = {o: v.reshape(-1, 1) for o, v in zip(nest.outer, grid, strict=True)}
+        self.results: dict[UOp, np.ndarray] = {}
+        self.local: dict[UOp, np.ndarray] = {}
+        for each in nest.passes:
+            self.run(each, {})
 
-        for store in each.stores:
-            made, at = value(store.value), value(store.position)
-            if store.node in nest.local:
-                size = int(np.prod(inner))
-                target = local.setdefault(store.node, np.zeros((rows, size), store.node.dtype))
-                np.put_along_axis(target, at, made, 1)
-            else:
-                if store.node not in arrays:
-                    arrays[store.node] = np.zeros(store.node.shape, store.node.dtype)
-                arrays[store.node].reshape(-1)[at] = made
+    def run(self, each: Pass, around: dict[UOp, Any]) -> None:
+        """A pass within loops whose ranges have the values `around`."""
+        inner = [size_of(i) for i in each.inner]
+        if each.passes:
+            for place in product(*map(range, inner)):
+                here = around | {i: np.full((1, 1), at) for i, at in zip(each.inner, place, strict=True)}
+                for within in each.passes:
+                    self.run(within, here)
+                self._stores(each, here, 1)
+                for reduction in each.reductions:
+                    element = self._value(reduction.value, here, 1)
+                    total = self.results.get(reduction.node) if any(place) else None
+                    combined = element if total is None else _COMBINE[reduction.op](total, element)
+                    self.results[reduction.node] = combined
+        else:
+            grid = np.meshgrid(*map(np.arange, inner), indexing="ij")
+            here = around | {i: v.reshape(1, -1) for i, v in zip(each.inner, grid, strict=True)}
+            self._stores(each, here, prod(inner))
+            for reduction in each.reductions:
+                elements = self._value(reduction.value, here, prod(inner))
+                self.results[reduction.node] = _COMBINE[reduction.op].reduce(elements, 1)[:, None]
         for reduction in each.reductions:
-            elements = value(reduction.value)
-            total = _COMBINE[reduction.op].reduce(elements, 1)
-            results[reduction.node] = np.asarray(total).astype(reduction.node.dtype)
+            self.results[reduction.node] = np.asarray(self.results[reduction.node]).astype(
+                reduction.node.dtype
+            )
+
+    def _stores(self, each: Pass, here: dict[UOp, Any], columns: int) -> None:
+        for store in each.stores:
+            made, at = self._value(store.value, here, columns), self._value(store.position, here, columns)
+            if store.node in self.nest.local:
+                size = self.local.get(store.node)
+                if size is None:
+                    self.local[store.node] = np.zeros((self.rows, int(at.max()) + 1), store.node.dtype)
+                np.put_along_axis(self.local[store.node], at, made, 1)
+            else:
+                if store.node not in self.arrays:
+                    self.arrays[store.node] = np.zeros(store.node.shape, store.node.dtype)
+                self.arrays[store.node].reshape(-1)[at] = made
+
+    def _value(self, expression: UOp, here: dict[UOp, Any], columns: int) -> np.ndarray:
+        values: dict[UOp, Any] = self.bindings | here
+        for node in toposort([expression], stop=values):
+            if node.op is LOAD:
+                values[node] = self._load(node, values, columns)
+            elif node.op is RESULT:
+                values[node] = self.results[node.arg]
+            elif node.op is CONST:
+                values[node] = np.asarray(node.value)
+            else:
+                sources = {s: values[s] for s in node.src}
+                values[node] = scalar.evaluate([node], sources)[0]
+        return np.broadcast_to(np.asarray(values[expression]), (self.rows, columns))
+
+    def _load(self, node: UOp, values: dict[UOp, Any], columns: int) -> Any:
+        at = np.broadcast_to(values[node.src[0]], (self.rows, columns))
+        holds = None
+        if len(node.src) == 2:
+            holds = np.broadcast_to(values[node.src[1]], at.shape)
+            at = np.where(holds, at, 0)
+        array = node.arg
+        if array in self.nest.local:
+            found = np.take_along_axis(self.local[array], at, 1)
+        else:
+            found = self.arrays[array].reshape(-1)[at]
+        return found if holds is None else np.where(holds, found, np.zeros((), found.dtype))
+
+
+def run_nest(nest: Nest, arrays: dict[UOp, np.ndarray]) -> None:
+    """Compute what a nest stores from what it loads."""
+    _Run(nest, arrays)
 
 
 def run(graph: Graph, values: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -75,7 +117,10 @@ def run(graph: Graph, values: Sequence[np.ndarray]) -> list[np.ndarray]:
             if isinstance(each, Kernel):
                 for nest in (*each.parts, *each.finish):
                     run_nest(nest, arrays)
+            elif isinstance(each, View):
+                arrays[each.node] = arrays[each.source].reshape(each.node.shape)
             else:
+                assert isinstance(each, Host)
                 node = each.node
                 result = step(node)(*[arrays[s] for s in node.src])
                 arrays[node] = result if isinstance(result, (list, tuple)) else np.asarray(result, order="C")

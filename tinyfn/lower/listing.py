@@ -19,7 +19,7 @@ from ..trace import dtype as dtypes
 from ..trace import scalar
 from ..trace.uop import CONST, INPUT, UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Host, Nest, Pass, Step, size_of
+from .nest import Host, Nest, Pass, Step, View, size_of
 from .structure import structure
 
 INDENT = "    "
@@ -54,6 +54,8 @@ def listing(step: Step | Nest, names: Names | None = None, one_by_one: bool = Fa
     if isinstance(step, Host):
         operands = ", ".join(_operand(source, names) for source in step.node.src)
         return f"{names[step.node]} = {step.node.op.name}({operands})  # by its reference\n"
+    if isinstance(step, View):
+        return f"{names[step.node]} = {names[step.source]}  # in another shape\n"
     if isinstance(step, Nest):
         return "\n".join(_nest(step, names, limit)) + "\n"
     lines: list[str] = []

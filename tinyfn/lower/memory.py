@@ -21,10 +21,9 @@ from typing import NamedTuple
 
 from ..trace.debug import stage
 from ..trace.uop import UOp, toposort
-from .contraction import contraction
 from .gemm_nest import match
 from .index import LOAD
-from .nest import Host, Kernel, Nest, Pass, Step, size_of
+from .nest import Host, Kernel, Nest, Pass, Step, View, size_of
 
 ALIGNMENT = 64  # bytes, of places in the arena
 
@@ -45,6 +44,8 @@ def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
     """The arrays that a step reads and those that it writes; what a kernel writes and reads again is written only."""
     if isinstance(step, Host):
         return list(step.node.src), [step.node]
+    if isinstance(step, View):
+        return [step.source], [step.node]
     nests = (*step.parts, *step.finish)
     written = dict.fromkeys(node for nest in nests for node in nest.stored)
     read = dict.fromkeys(node for nest in nests for node in nest.loaded)
@@ -62,8 +63,13 @@ def plan(
     last = {node: -1 for node in inputs}
     for i, (read, written) in enumerate(uses):
         last.update(dict.fromkeys((*read, *written), i))
-        if runs_on_host(steps[i]):
+        if not isinstance(steps[i], Kernel):
             by_host.update(read, written)
+    for step in steps:
+        if isinstance(step, View):
+            last[step.source] = max(last[step.source], last[step.node])
+            if step.node in kept:
+                kept.add(step.source)
     arena = _Arena()
     places: dict[UOp, int] = {}
     in_place: dict[UOp, UOp] = {}
@@ -71,8 +77,8 @@ def plan(
     for node in spare.waiting(last, -1):
         spare.add(node)
     for i, (step, (_, written)) in enumerate(zip(steps, uses, strict=True)):
-        if not runs_on_host(step):
-            over = _replaceable(step) if isinstance(step, Kernel) else {}
+        if isinstance(step, Kernel):
+            over = _replaceable(step)
             taken: set[UOp] = set()
             for node in written:
                 candidates = [n for n in over.get(node, ()) if n not in taken and last[n] == i]
@@ -94,11 +100,6 @@ def plan(
         for node in spare.waiting(last, i):
             spare.add(node)
     return MemoryPlan(places, arena.size, in_place, {n: i for n, i in last.items() if n not in kept})
-
-
-def runs_on_host(step: Step) -> bool:
-    """Whether a step is an op that runs by its reference."""
-    return isinstance(step, Host) and contraction(step.node) is None
 
 
 def _bytes(node: UOp) -> int:

@@ -15,6 +15,7 @@ reductions (RESULT). An index is an expression of the same kind, which may conta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..trace import scalar, sint
@@ -95,7 +96,14 @@ class Host(NamedTuple):
     node: UOp
 
 
-Step = Kernel | Host
+class View(NamedTuple):
+    """A value that is another one's memory in another shape."""
+
+    node: UOp
+    source: UOp
+
+
+Step = Kernel | Host | View
 
 
 def result(node: UOp) -> UOp:
@@ -112,18 +120,20 @@ def merge_ranges(nest: Nest) -> Nest:
     """The nest with neighbouring ranges that every position steps through as through one made one.
 
     A nest without reductions becomes a single outer range over all elements, if its arrays are walked in order."""
-    if all(not each.reductions for each in nest.passes) and len(nest.passes) == 1:
+    if len(nest.passes) == 1 and not nest.passes[0].reductions and not nest.passes[0].passes:
         # Nothing holds inner ranges apart from outer ones.
         (only,) = nest.passes
         nest = Nest((*nest.outer, *only.inner), (Pass((), (), only.stores),), nest.local)
-    for group in ("outer", *range(len(nest.passes))):
-        at = 0
-        while at + 1 < len(ranges := nest.outer if group == "outer" else nest.passes[group].inner):
-            merged = _merged(nest, ranges[at], ranges[at + 1])
-            if merged is None:
-                at += 1
-            else:
+    at = 0
+    while at < len(loops := [nest.outer, *[each.inner for each in nest.every()]]):
+        ranges = loops[at]
+        for a, b in pairwise(ranges):
+            merged = _merged(nest, a, b)
+            if merged is not None:
                 nest = merged
+                break
+        else:
+            at += 1
     return nest
 
 
@@ -132,41 +142,43 @@ def _merged(nest: Nest, a: UOp, b: UOp) -> Nest | None:
     size = size_of(b)
     whole = sint.Variable(f"{b.arg[0]}", 0, size_of(a) * size - 1)
     mapping: dict[UOp, Any] = {a: 0, b: whole}
+    new: dict[UOp, UOp] = {}
 
-    def moved(position: UOp) -> UOp | None:
+    def moved(position: UOp) -> UOp:
         slow, fast = step_along(position, a), step_along(position, b)
         if slow is None or fast is None or slow != size * fast:
-            return None
+            raise _NotOne
         return as_node(sint.substitute(position, mapping))
 
-    def rewritten(expression: UOp) -> UOp | None:
-        new: dict[UOp, UOp] = {}
+    def rewritten(expression: UOp) -> UOp:
         for node in elements_of(expression):
+            if node in new:
+                continue
             if node is a or node is b:
-                return None  # an index that is computed with, as in iota
+                raise _NotOne  # an index that is computed with, as in iota or a condition
             if node.op is LOAD:
                 at = moved(node.src[0])
-                if at is None:
-                    return None
-                new[node] = make(LOAD, (at,), node.arg, node.dtype, ())
+                new[node] = make(LOAD, (at, *map(rewritten, node.src[1:])), node.arg, node.dtype, ())
             else:
                 new[node] = rebuild(node, tuple([new[s] for s in node.src]))
         return new[expression]
 
-    passes = []
-    for each in nest.passes:
-        reductions = [
-            Reduce(r.node, r.op, value) for r in each.reductions if (value := rewritten(r.value)) is not None
-        ]
-        stores = [
-            Store(s.node, at, value)
-            for s in each.stores
-            if (at := moved(s.position)) is not None and (value := rewritten(s.value)) is not None
-        ]
-        if len(reductions) < len(each.reductions) or len(stores) < len(each.stores):
-            return None
-        passes.append(Pass(_with(each.inner, a, b, whole), tuple(reductions), tuple(stores)))
-    return Nest(_with(nest.outer, a, b, whole), tuple(passes), nest.local)
+    def changed(each: Pass) -> Pass:
+        return Pass(
+            _with(each.inner, a, b, whole),
+            tuple([Reduce(r.node, r.op, rewritten(r.value)) for r in each.reductions]),
+            tuple([Store(s.node, moved(s.position), rewritten(s.value)) for s in each.stores]),
+            tuple(map(changed, each.passes)),
+        )
+
+    try:
+        return Nest(_with(nest.outer, a, b, whole), tuple(map(changed, nest.passes)), nest.local)
+    except _NotOne:
+        return None
+
+
+class _NotOne(Exception):
+    """A position does not step through two ranges as through one."""
 
 
 def _with(ranges: tuple[UOp, ...], a: UOp, b: UOp, whole: UOp) -> tuple[UOp, ...]:

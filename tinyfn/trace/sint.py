@@ -243,6 +243,11 @@ def minimum(a: Dimension, b: Dimension) -> Dimension:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else _extreme(MIN, a, b)
 
 
+def constant_term(dimension: Dimension) -> int:
+    """The constant that a dimension adds to its other terms."""
+    return _polynomial(dimension).get((), 0)
+
+
 def prod(shape: Iterable[Dimension]) -> Dimension:
     """The product of the dimensions: 1 for none."""
     total: Dimension = 1

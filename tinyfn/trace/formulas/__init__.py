@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .powers import *  # noqa: F403
     from .roots import *  # noqa: F403
 else:
-
     _MODULES = ("angle", "basic", "error_function", "exponential", "logarithm", "powers", "roots")
 
     def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ from .. import dtype as dtypes
 from ..prim import Primitive, Sample, instantiate_batch, spell
 from ..uop import UOp
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = np.uint32(0x1BD11BDA)
 
 
 class Threefry2x32(Primitive):
@@ -29,10 +29,10 @@ class Threefry2x32(Primitive):
         return dtypes.uint32, (*args[0].shape, 2)
 
     def reference(self, key0: Any, key1: Any, count0: Any, count1: Any) -> Any:
-        keys = (key0, key1, key0 ^ key1 ^ _PARITY)
+        keys = (key0, key1, key0 ^ key1 ^ PARITY)
         x0, x1 = count0 + keys[0], count1 + keys[1]
         for block in range(5):
-            for rotation in _ROTATIONS[block % 2]:
+            for rotation in ROTATIONS[block % 2]:
                 x0 = x0 + x1
                 x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
                 x1 = x1 ^ x0

@@ -1,0 +1,207 @@
+"""Sinks: the values of a graph that have to exist.
+
+These are outputs, operands of ops that do not compile, reductions, contractions, and expensive elementwise values that are used
+more than once. All else is inlined into what uses it. A reshape of a value in memory is another view of it, and no work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import prims as p
+from ..trace import scalar, sint
+from ..trace.graph import Graph
+from ..trace.uop import CONST, INPUT, UOp, input_node, make, toposort
+from .contraction import CONTRACTIONS
+from .formulas import FORMULAS
+from .index import MOVES, PIECE, has_rule
+
+# How the results of a reduction's elements are combined.
+REDUCTIONS: dict[Any, scalar.ScalarOp] = {
+    p.reduce_sum: scalar.ADD,
+    p.reduce_prod: scalar.MUL,
+    p.reduce_max: scalar.MAX,
+    p.reduce_min: scalar.MIN,
+    p.reduce_and: scalar.AND,
+    p.reduce_or: scalar.OR,
+}
+OF_BOOLS = {scalar.MAX: scalar.OR, scalar.MIN: scalar.AND}
+# Elementwise values that take more than this many scalar ops are kept for their second use rather than computed again.
+RECOMPUTE_LIMIT = 12
+# An elementwise value that takes more than this is kept for its reader in any case: no nest shall have many more.
+LONG = 500
+# One that takes more than this is not computed in the tiles of a contraction that reads it.
+PRODUCER_LIMIT = 16
+
+
+def compiles(node: UOp) -> bool:
+    """Whether a node can be part of a nest: it has a rule, dtypes that are computed with, and elements."""
+    if node.op is CONST:
+        return True
+    if not (has_rule(node) or node.op in REDUCTIONS or node.op in CONTRACTIONS):
+        return False
+    if node.op in CONTRACTIONS and node.dtype not in _MULTIPLIED:
+        return False
+    return all(
+        not isinstance(n.dtype, tuple) and n.dtype in _COMPUTED and all(size != 0 for size in n.shape)
+        for n in (node, *node.src)
+    )
+
+
+_MULTIPLIED = frozenset((*dtypes.INTEGERS, *dtypes.FLOATS))
+_COMPUTED = _MULTIPLIED | {dtypes.bool_}
+
+
+def home(node: UOp) -> UOp:
+    """The value whose memory a node has: reshapes of it are views."""
+    while node.op is p.reshape and all(n != 0 for n in node.shape):
+        node = node.src[0]
+    return node
+
+
+def reduces(node: UOp) -> bool:
+    """Whether a node is a reduction or a contraction."""
+    return node.op in REDUCTIONS or node.op in CONTRACTIONS
+
+
+class Sinks:
+    """The values that have to exist, in topological order, and about how many scalar ops each takes from the others on.
+
+    `pieces` has for each concatenation among them its pieces, which take its place; `views` the reshapes of values in memory
+    that somebody outside of the kernels reads. Those `computed_again` are single numbers, which kernels compute again, whoever
+    else wants them in memory."""
+
+    def __init__(self, graph: Graph):
+        self._order = graph.nodes()
+        self.outputs = set(map(home, graph.outputs))
+        self.views = dict.fromkeys(node for node in graph.outputs if home(node) is not node)
+        self._users: dict[UOp, list[UOp]] = {}
+        wanted = set(self.outputs)
+        for node in self._order:
+            for source in dict.fromkeys(node.src):
+                self._users.setdefault(source, []).append(node)
+            if not compiles(node) and node.op is not INPUT and home(node) is node:
+                wanted.add(node)
+                wanted.update(map(home, node.src))
+                self.views |= dict.fromkeys(s for s in node.src if home(s) is not s)
+        self._wanted = wanted
+        self.weight: dict[UOp, int] = {}
+        for node in self._order:
+            if node.op is INPUT or node.op is CONST or not compiles(node):
+                self.weight[node] = 0
+            else:
+                self._consider(node)
+        self.pieces: dict[UOp, list[UOp]] = {}
+        self.cost: dict[UOp, int] = {}
+        for node in self._order:
+            if node not in wanted or node.op is INPUT:
+                continue
+            if node.op is p.concatenate and compiles(node):
+                self.pieces[node] = _pieces(node)
+                self.cost |= {piece: self.weight[piece.src[0]] for piece in self.pieces[node]}
+            else:
+                self.cost[node] = self.weight[node]
+        self.computed_again = {
+            node
+            for node, weight in self.cost.items()
+            if weight <= LONG and compiles(node) and not reduces(node) and all(n == 1 for n in node.shape)
+        }
+
+    def _consider(self, node: UOp) -> None:
+        """How much work a node is, and whether it has to exist."""
+        wanted, users = self._wanted, self._users.get(node, ())
+        weight = _cost(node) + sum(self.weight[s] for s in dict.fromkeys(node.src) if s not in wanted)
+        self.weight[node] = weight
+        if reduces(node):
+            wanted.add(node)
+            if node.op in CONTRACTIONS:
+                wanted.add(self._last(node))
+            return
+        if weight > LONG:
+            wanted.add(node)
+        # One number is computed again by whoever needs it, once for the whole kernel.
+        elif weight > RECOMPUTE_LIMIT and any(n != 1 for n in node.shape):
+            repeated = any(u.op is p.broadcast and sint.prod(u.shape) != sint.prod(node.shape) for u in users)
+            shared = len(users) > 1 and node.op in FORMULAS
+            multiplied = weight > PRODUCER_LIMIT and any(
+                u.op in CONTRACTIONS for u in map(self._reader, users)
+            )
+            if repeated or shared or multiplied:
+                wanted.add(node)
+
+    def _last(self, node: UOp) -> UOp:
+        """The last elementwise value through which everything that uses a node goes, without many scalar ops on the way."""
+        cost = 0
+        while node not in self.outputs and len(users := self._users.get(node, [])) == 1:
+            (user,) = users
+            cost += _cost(user)
+            if (
+                user.op not in FORMULAS
+                or user.shape != node.shape
+                or cost > RECOMPUTE_LIMIT
+                or not compiles(user)
+            ):
+                break
+            node = user
+        return node
+
+    def _reader(self, node: UOp) -> UOp:
+        """Who reads a value in the end, if movement ops with one user each lie between."""
+        while node.op in MOVES and len(users := self._users.get(node, [])) == 1:
+            (node,) = users
+        return node
+
+    def reads(self) -> dict[UOp, set[UOp]]:
+        """For each sink the sinks and inputs that it reads, directly or through what is inlined."""
+        through: dict[UOp, set[UOp]] = {}
+        found: dict[UOp, set[UOp]] = {}
+        for node in self._order:
+            by_reference = not compiles(node)
+            sources = [self._as_read(s, through, by_reference) for s in node.src]
+            if node in self.pieces:
+                for piece, read in zip(self.pieces[node], sources, strict=True):
+                    found[piece] = read
+            reads: set[UOp] = {node} if node.op is INPUT else set().union(*sources)
+            if node in self.cost:
+                found[node] = reads
+            through[node] = reads
+        return found
+
+    def _as_read(self, source: UOp, through: dict[UOp, set[UOp]], by_reference: bool) -> set[UOp]:
+        if by_reference:
+            source = home(source)
+        if source in self.pieces:
+            return set(self.pieces[source])
+        in_memory = source in self.cost and (by_reference or source not in self.computed_again)
+        return {source} if in_memory else through[source]
+
+
+def _pieces(node: UOp) -> list[UOp]:
+    """The sources of a concatenation as sinks of their own."""
+    made, begin = [], 0
+    for source in node.src:
+        made.append(make(PIECE, (source,), (node, begin), source.dtype, source.shape))
+        begin += source.shape[node.params["axis"]]
+    return made
+
+
+def _cost(node: UOp) -> int:
+    """About how many scalar ops the formula of an op takes."""
+    if node.op not in FORMULAS:
+        return _COSTS_OF_OTHERS.get(node.op, 0)
+    key = (node.op, node.arg, node.dtype, tuple([s.dtype for s in node.src]))
+    if key not in _COSTS:
+        elements = [input_node(s.dtype, ()) for s in node.src]
+        _COSTS[key] = sum(n.op not in (CONST, INPUT) for n in toposort([FORMULAS[node.op](node, *elements)]))
+    return _COSTS[key]
+
+
+_COSTS: dict[Any, int] = {}
+_COSTS_OF_OTHERS: dict[Any, int] = {
+    p.gather: 4,
+    p.scatter: 8,
+    p.pad: 4,
+    p.concatenate: 4,
+    p.threefry2x32: 120,
+}
