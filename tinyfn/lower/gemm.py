@@ -15,6 +15,7 @@ nothing is packed, in the tile; an epilogue changes finished elements before the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..trace import dtype as dtypes
@@ -53,11 +54,11 @@ def generate(name: str, contraction: Contraction, target: Target, plan: Plan | N
     return Kernel(name, "\n".join(g.functions.values()), plan)
 
 
-def _region(g: Functions) -> str:
+def _region(g: Functions, b: Builder, batch: Index, ends: Sequence[Index], buffers: Sequence[Value]) -> None:
     """Rows and columns of one matrix of the batch: the blocks, and the tiles of each."""
-    name, plan, c, dtype = f"{g.name}.region", g.plan, g.contraction, g.accumulator
-    b, indices, (to_a, to_b, partial) = g.function(name, "batch row row_end column column_end", "a b partial")
-    batch, row, row_end, column, column_end = indices
+    plan, c, dtype = g.plan, g.contraction, g.accumulator
+    row, row_end, column, column_end = ends
+    to_a, to_b, partial = buffers
     depth = Index(None, 0), Index(None, c.k)
 
     def call(function: str, *operands: Index | Value) -> None:
@@ -89,8 +90,6 @@ def _region(g: Functions) -> str:
             if plan.pack_a:
                 call(pack_a(g), batch, i_start, i_end, k, k_end, to_a)
             g.sweep(b, j_start, j_end, plan.columns, c.n, strip, g.shares_columns)
-    g.functions[name] = b.text()
-    return name
 
 
 def _entry(g: Functions) -> None:
@@ -121,7 +120,6 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
         aligned = b.pure("ptr", f"call ptr @llvm.ptrmask.p0.i64({aligned}, i64 -64)")
         buffers = [b.address(aligned, at, g.accumulator) for at in (0, a_size, a_size + b_size)]
         g.functions["malloc"] = "declare ptr @malloc(i64)\ndeclare void @free(ptr)\n"
-    region = _region(g)
     with b.loop(begin, end, 1) as loop:
         batch, piece = Index(None, 0), loop.index
         if plan.chunks != plan.pieces:
@@ -134,7 +132,6 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
         ends = [first, last]
         whole = [Index(None, 0), Index(None, c.n if plan.split_rows else c.m)]
         ranges = ends + whole if plan.split_rows else whole + ends
-        operands = [b.number(x) for x in (batch, *ranges)] + buffers
-        b.statement(f"call void @{region}({', '.join(['ptr %arguments', *map(str, operands)])})")
+        _region(g, b, batch, ranges, buffers)
     if scratch is not None:
         b.statement(f"call void @free({scratch})")
