@@ -25,9 +25,11 @@ class Functions:
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
         self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)
-        # Whether partial tiles at the last row, or column, are done by the code of whole ones.
-        self.shares_rows = not plan.dots and c.m % plan.rows > 0 and (plan.rows <= SHARED_ROWS or plan.pack_a)
-        self.shares_rows = self.shares_rows and c.m > plan.rows
+        # Whether partial tiles at the last row, or column, are done by the code of whole ones. Without an epilogue a smaller
+        # tile of their own takes LLVM no longer than a choice of the rows to store.
+        fits = plan.rows <= SHARED_ROWS or plan.pack_a
+        partial_rows = c.m > plan.rows and c.m % plan.rows > 0
+        self.shares_rows = not plan.dots and c.epilogue is not None and fits and partial_rows
         self.shares_columns = not plan.dots and c.n > plan.columns and 0 < -c.n % plan.columns < plan.lanes
         self.partial = plan.k_blocks > 1 and (c.scratch or c.c.dtype != self.accumulator)
 

@@ -9,7 +9,7 @@ from .gemm_matrix import Contraction, digits_of, unrolled
 from .target import Target
 
 THIN = 4  # rows of A that do not repay a copy of B
-# A partial tile at the last row is done as a whole one, if that has so few rows that a pointer to each fits the registers.
+# A partial tile at the last row can be done as a whole one if that has so few rows that a pointer to each fits the registers.
 SHARED_ROWS = 8
 CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
 
@@ -130,12 +130,8 @@ def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
         whole, rest = m // r, m % r
         total = 0.0
         for count, width in ((vectors // v, v), (1, vectors % v)):
-            total += count * (
-                whole * cycles(r, width) + cycles(r if 0 < rest and r <= SHARED_ROWS else rest, width)
-            )
-        own = 0.03 * (0 < rest and r > SHARED_ROWS) + 0.02 * bool(
-            vectors % v
-        )  # each costs a tile more of code
+            total += count * (whole * cycles(r, width) + cycles(rest, width))
+        own = 0.01 * bool(rest) + 0.02 * bool(vectors % v)  # each costs a tile more of code
         return total * (1 + own), -r * v
 
     shapes = [

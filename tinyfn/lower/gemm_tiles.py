@@ -26,7 +26,8 @@ def _products(
 ) -> None:
     """A tile whose vectors run along the rows of C: each element of A times a row of B, k after k.
 
-    A partial tile at the last row may run the code of a whole one, on its last row again and again, and store less."""
+    With an epilogue, whose code is long, a partial tile at the last row runs the code of a whole one, on its last row again and
+    again, and stores less."""
     plan, c, dtype, lanes = g.plan, g.contraction, g.accumulator, g.plan.lanes
     batch, row, column, k_start, k_end = indices
     packed_a, packed_b, partial = pointers
@@ -61,11 +62,11 @@ def _products(
         return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
 
     def interrupt() -> None:
-        if not g.partial:
-            _write(g, b, sums, places, count, g.accumulator)
-            return
         for i, value in enumerate(sums):
-            b.store(value, partial_at(i), dtype)
+            if g.partial:
+                b.store(value, partial_at(i), dtype)
+            else:
+                b.write(c.c, places[i], value)
 
     sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
     if c.k:
@@ -143,7 +144,8 @@ def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Pl
     c, dtype = g.contraction, g.accumulator
     epilogue = c.epilogue
     if epilogue is None:
-        _write(g, b, sums, places, count, c.c.dtype)
+        for place, value in zip(places, sums, strict=True):
+            b.write(c.c, place, b.convert(value, dtype, c.c.dtype, place.lanes))
         return
 
     def body(place: Place, value: Value) -> None:
@@ -155,28 +157,6 @@ def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Pl
         b.write(c.c, place, made)
 
     _each(g, b, sums, places, count, body)
-
-
-def _write(
-    g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], count: Index, dtype: DType
-) -> None:
-    """Store the first rows of a tile in C."""
-    wide, lanes = g.accumulator, places[0].lanes
-
-    def whole() -> None:
-        for place, value in zip(places, sums, strict=True):
-            b.write(g.contraction.c, place, b.convert(value, wide, dtype, lanes))
-
-    def part() -> None:
-        def body(place: Place, value: Value) -> None:
-            b.write(g.contraction.c, place, b.convert(value, wide, dtype, lanes))
-
-        _each(g, b, sums, places, count, body)
-
-    if count.value is None:
-        whole()
-    else:
-        b.choose(b.compare("eq", count, len({place.row for place in places})), whole, part)
 
 
 def _each(
