@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn.lower.estimates import Estimates, estimate, estimate_host
+from tests.test_primitives import CASES, outputs
+from tinyfn.lower.estimates import Estimates, estimate, estimate_host, loops
 from tinyfn.lower.group import group
-from tinyfn.lower.index import load
+from tinyfn.lower.index import LOAD, load
 from tinyfn.lower.nest import Host, Kernel, Nest, Pass, Reduce, Store, result
 from tinyfn.lower.program import kernel_name
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims, scalar, sint
-from tinyfn.trace.uop import UOp, const, input_node
+from tinyfn.trace.array import as_array
+from tinyfn.trace.uop import UOp, const, input_node, toposort
 
 F32 = dtypes.float32
 
@@ -245,3 +248,44 @@ def test_passes_within_passes_are_run_at_each_point() -> None:
 def test_calls_of_references_count_their_operands_and_results() -> None:
     (step,) = [s for s in group(tinyfn.jit(lambda x: tnp.argsort(x)).graph(ones(100))) if isinstance(s, Host)]
     assert estimate_host(step) == Estimates(0, 800, 800)
+
+
+def elements_touched(kernel: Kernel) -> int | None:
+    """Bytes of the elements that a kernel reads, and of those that it writes, one by one; None if that depends on data."""
+    touched: dict[tuple[UOp, str], set[int]] = {}
+    for nest in (*kernel.parts, *kernel.finish):
+        for around, each in loops(nest):
+            sizes = [sint.bounds(r)[1] + 1 for r in around]
+            points = dict(
+                zip(around, np.indices(sizes).reshape(len(sizes), int(np.prod(sizes))), strict=True)
+            )
+
+            def every(node: UOp, points: Any = points, count: int = int(np.prod(sizes))) -> np.ndarray:
+                return np.broadcast_to(scalar.evaluate([node], points)[0], (count,))
+
+            values = [r.value for r in each.reductions] + [s.value for s in each.stores]
+            accesses = [(n.arg, "read", n.src) for n in toposort(values) if n.op is LOAD]
+            accesses += [(s.node, "written", (s.position,)) for s in each.stores]
+            for array, direction, (position, *condition) in accesses:
+                if array in nest.local:
+                    continue
+                if any(n.op is LOAD for n in toposort([position, *condition])):
+                    return None
+                found = every(position)[every(condition[0]).astype(bool)] if condition else every(position)
+                touched.setdefault((array, direction), set()).update(found.tolist())
+    return sum(len(found) * array.dtype.itemsize for (array, _), found in touched.items())
+
+
+@pytest.mark.parametrize("name", sorted({case.values[0].name for case in CASES}))
+def test_distinct_memory_of_every_primitive(name: str) -> None:
+    """It is never more than estimated, and where nothing is skipped by a step or a condition it is what is estimated."""
+    for case in CASES:
+        primitive, sample = case.values
+        if primitive.name != name:
+            continue
+        graph = tinyfn.jit(outputs(primitive, sample)).graph(*[as_array(a) for a in sample.args])
+        for kernel in [step for step in group(graph) if isinstance(step, Kernel)]:
+            exact, estimated = elements_touched(kernel), estimate(kernel).mem
+            if exact is not None:
+                assert exact <= estimated, case.id
+                assert exact == estimated or name == "conv_general", case.id
