@@ -137,6 +137,28 @@ def test_neighbouring_points_are_loaded_and_stored_as_vectors(monkeypatch: pytes
     assert "Vector" not in render(kernels(odd)[0]).source
 
 
+def test_long_columns_are_divided_among_threads() -> None:
+    functions: dict[str, Callable[..., Any]] = {
+        "sum": lambda x: x.sum(0),
+        "several": lambda x: (x.max(0), (x * x).sum(0), x.mean(0)),
+        "centered": lambda x: x - x.mean(0),
+        "middle": lambda x: x.reshape(2, -1, x.shape[1]).sum(1),
+    }
+    graphs = []
+    for name, function in functions.items():
+        for shape in [(200, 1), (200, 45), (130, 5000), (1000, 64)]:
+            x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+            graphs.append((name, shape, *lowered(function, x)))
+    programs = Programs([graph for *_, graph, _ in graphs])
+    for number, (name, shape, graph, given) in enumerate(graphs):
+        used = "".join(each.source for each in programs.steps[number] if isinstance(each, Code))
+        assert shape[1] == 1 or f"column_reduce<{32 if shape[1] > 4224 else 8}>" in used, (name, shape)
+        try:
+            agree(programs.run(number, graph, given, (0, 1)), graph.run(given))
+        except AssertionError as error:
+            raise AssertionError(f"{name} of {shape}: {error}") from error
+
+
 def test_schedules_replay() -> None:
     nest, given = NESTS["row in shared memory"]()
     codes = [

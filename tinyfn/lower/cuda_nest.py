@@ -54,12 +54,21 @@ class _NestWriter:
             workspace = blocks * plan.row_bytes
         # The last step passes the end by at most as much again.
         kind = "int" if 2 * total + THREADS * plan.upcast < 2**31 else "long long"
-        start = _place(plan, kind)
         if plan.group > 1:
-            self.writer.line(f"const int lane = threadIdx.x % {plan.group};")
+            lane = f"/ {plan.rows}" if plan.side_by_side else f"% {plan.group}"
+            self.writer.line(f"const int lane = threadIdx.x {lane};")
         # In the finish, one block does what others do in a launch; in a launch, each block has one turn.
-        head = f"for ({kind} point = {start}; point < {total}; point += ({kind})blocks * {plan.rows})"
-        with self.writer.block(head):
+        self.writer.line("#pragma unroll 1")
+        start, step = _place(plan, kind), f"({kind})blocks * {plan.rows}"
+        with self.writer.block(f"for ({kind} first = {start}; first < {total}; first += {step})"):
+            if plan.side_by_side:
+                # All threads of a block wait for each other, so that those beyond the end do what the last point does.
+                point = self.writer.call(
+                    "minimum", f"first + threadIdx.x % {plan.rows}", f"{total - 1}", types=f"<{kind}>"
+                )
+            else:
+                point = "first"
+            self.writer.line(f"const {kind} point = {point};")
             scope = Scope()
             self.expressions.ranges(self.nest.outer, "point", scope)
             if plan.upcast > 1:
@@ -149,7 +158,8 @@ class _NestWriter:
 
     def _barrier(self) -> None:
         if self.plan.group > 1:
-            self.writer.line("__syncwarp();" if self.plan.group == WARP else "__syncthreads();")
+            is_warp = self.plan.group == WARP and not self.plan.side_by_side
+            self.writer.line("__syncwarp();" if is_warp else "__syncthreads();")
         self.stored, self.loaded = set(), set()
 
     def _wait_for(self, each: Pass) -> None:
@@ -292,8 +302,13 @@ class _NestWriter:
         kind = TYPES[reduction.value.dtype]
         combined = self.expressions.on_values(reduction.op, reduction.value.dtype, ["a", "b"])
         function = f"[]({kind} a, {kind} b) -> {kind} {{ return {combined}; }}"
-        helper = "warp_reduce" if self.plan.group == WARP else "block_reduce"
-        self.writer.line(f"{total} = {self.writer.call(helper, total, function)};")
+        if self.plan.side_by_side:
+            call = self.writer.call("column_reduce", total, function, types=f"<{self.plan.rows}>")
+        else:
+            call = self.writer.call(
+                "warp_reduce" if self.plan.group == WARP else "block_reduce", total, function
+            )
+        self.writer.line(f"{total} = {call};")
 
     def _keep(self, reduction: Reduce, total: str, scope: Scope) -> None:
         """A reduction's result, in the reduction's own dtype, for the passes after it."""
@@ -303,8 +318,8 @@ class _NestWriter:
 
 def _place(plan: Mapping, kind: str) -> str:
     """The first point of a thread."""
-    if plan.rows == 1:
-        return f"({kind})block"
+    if plan.rows == 1 or plan.side_by_side:
+        return f"({kind})block * {plan.rows}"
     within = f"threadIdx.x / {plan.group}" if plan.group > 1 else "threadIdx.x"
     if plan.upcast > 1:
         within += f" * {plan.upcast}"

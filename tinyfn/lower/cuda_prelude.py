@@ -184,6 +184,18 @@ static __device__ __forceinline__ T block_reduce(T x, Op op) {
 }""",
         ("warp_reduce",),
     ),
+    # Over the threads at the same place of each run of POINTS.
+    "column_reduce": Helper("""\
+template <int POINTS, class T, class Op>
+static __device__ __forceinline__ T column_reduce(T x, Op op) {
+  __shared__ T of_thread[THREADS];
+  of_thread[threadIdx.x] = x;
+  __syncthreads();
+  x = of_thread[threadIdx.x % POINTS];
+  for (int i = POINTS; i < THREADS; i += POINTS) x = op(x, of_thread[i + threadIdx.x % POINTS]);
+  __syncthreads();
+  return x;
+}"""),
     # Whether this block is the last of a launch to come here: it then sees all that the others wrote before.
     # The counter is 0 again afterwards, for the next launch.
     "is_last_block": Helper("""\

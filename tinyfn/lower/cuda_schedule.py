@@ -1,8 +1,9 @@
 """How a nest is mapped onto a GPU: the threads that work on one point of the outer ranges, and where its local arrays are.
 
 A schedule is a list of opts. GROUP: so many threads (a warp's or a block's) share the elements of an inner range; without it a
-point belongs to one thread. UPCAST: each thread does so many neighbouring points of the last outer range, whose elements it
-loads and stores as one vector.
+point belongs to one thread. LOCAL beside it: so many neighbouring points of the last outer range are side by side in a block,
+whose threads they share, so that reductions over rows read whole sectors of memory. UPCAST: each thread does so many
+neighbouring points of the last outer range, whose elements it loads and stores as one vector.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ REGISTERS = 32
 VECTOR_BYTES = 16  # of the widest load
 # With fewer threads than this, points are not put together: they would leave processors idle.
 ENOUGH_THREADS = 1 << 16
+# Reductions over at least so many rows are divided among threads. 32 columns are side by side in a block, or only 8, which are
+# a sector of memory still, where that would be too few blocks.
+LONG_COLUMN, COLUMNS, FEW_COLUMNS, ENOUGH_BLOCKS = 64, 32, 8, 132
 
 
 class Mapping(NamedTuple):
     """The number of threads that share a point (1, a warp's or a block's), and where each local array is kept.
 
-    `registers`: each thread keeps what it wrote; `shared`: offsets in the block's shared memory, in bytes, of the first row, with
-    `row_bytes` from one point's row to the next; `workspace`: as shared, but in memory, since it is too large."""
+    `side_by_side`: a point's threads are those at the same place of each run of `rows`, not neighbours. `upcast`: the points of a
+    thread. `registers`: each thread keeps what it wrote; `offsets`: in the block's shared memory, in bytes, from the row of a
+    point, with `row_bytes` from one point's row to the next; `in_workspace`: rows are in memory, since they are too large."""
 
     group: int
     registers: frozenset[UOp] = frozenset()
@@ -40,6 +45,7 @@ class Mapping(NamedTuple):
     row_bytes: int = 0
     in_workspace: bool = False
     upcast: int = 1
+    side_by_side: bool = False
 
     @property
     def rows(self) -> int:
@@ -60,6 +66,10 @@ def points_of(nest: Nest) -> int:
 def choose(nest: Nest) -> tuple[Opt, ...]:
     """A thread to a point where neighbouring points read neighbouring elements or rows are short; else a warp or a block."""
     group = _group(nest)
+    if group == 1 and _are_long_columns(nest):
+        columns = COLUMNS if points_of(nest) >= COLUMNS * ENOUGH_BLOCKS else FEW_COLUMNS
+        last = len(nest.outer) - 1
+        return (Opt(OptOps.LOCAL, last, columns), Opt(OptOps.GROUP, last + 1, THREADS // columns))
     # Rows that lie in one thread alone must be short, since they are to be registers.
     if group == 1 and max([_local_size(nest, array) for array in nest.local], default=0) > REGISTERS:
         group = WARP
@@ -75,19 +85,30 @@ def choose(nest: Nest) -> tuple[Opt, ...]:
 
 def apply(nest: Nest, opts: Sequence[Opt]) -> Mapping:
     """What a list of opts means for a nest; raises OptError for one that does not fit."""
-    group, upcast = 1, 1
+    group, upcast, columns = 1, 1, 0
+    inner, last = sum(len(each.inner) for each in nest.every()), len(nest.outer) - 1
     for opt in opts:
         if opt.op is OptOps.GROUP:
-            inner = sum(len(each.inner) for each in nest.every())
-            if opt.arg not in (WARP, THREADS) or not inner or not _is_in(opt.axis, nest, inner):
-                raise OptError(f"{opt}: {WARP} or {THREADS} threads share an inner range")
+            if opt.axis is None or not last < opt.axis <= last + inner:
+                raise OptError(f"{opt}: threads share an inner range")
             group = opt.arg
+        elif opt.op is OptOps.LOCAL:
+            if opt.axis != last or opt.arg not in (COLUMNS, FEW_COLUMNS) or not _is_flat(nest):
+                raise OptError(
+                    f"{opt}: {FEW_COLUMNS} or {COLUMNS} points of the last outer range are side by side"
+                )
+            columns = opt.arg
         elif opt.op is OptOps.UPCAST:
-            if opt.axis != len(nest.outer) - 1 or not isinstance(opt.arg, int) or _width(nest) % opt.arg:
+            if opt.axis != last or not isinstance(opt.arg, int) or _width(nest) % opt.arg:
                 raise OptError(f"{opt}: the last outer axis can be upcast by {_width(nest)}")
             upcast = opt.arg
         else:
             raise OptError(f"{opt} is not for loops on a GPU")
+    sizes = (THREADS // columns,) if columns else (1, WARP, THREADS)
+    if group not in sizes:
+        raise OptError(f"so many threads share an inner range: {sizes}, not {group}")
+    if columns:
+        return Mapping(group, side_by_side=True)
     if upcast > 1 and group > 1:
         raise OptError("a point is shared by threads, or several belong to one thread, but not both")
     if not nest.local:
@@ -104,8 +125,17 @@ def apply(nest: Nest, opts: Sequence[Opt]) -> Mapping:
     return mapping._replace(in_workspace=True)
 
 
-def _is_in(axis: int | None, nest: Nest, inner: int) -> bool:
-    return axis is not None and len(nest.outer) <= axis < len(nest.outer) + inner
+def _is_flat(nest: Nest) -> bool:
+    """Whether a nest has neither local arrays nor passes within passes."""
+    return bool(nest.outer) and not nest.local and not any(each.passes for each in nest.passes)
+
+
+def _are_long_columns(nest: Nest) -> bool:
+    """Whether reductions read memory along the last outer range, are long, and of few points."""
+    longest = max((inner_size(each) for each in nest.every()), default=1)
+    return (
+        _is_flat(nest) and longest >= LONG_COLUMN and points_of(nest) < ENOUGH_THREADS and _across(nest) > 0
+    )
 
 
 def _shared(nest: Nest, group: int) -> tuple[dict[UOp, int], int]:
