@@ -14,7 +14,7 @@ import re
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ from .cache import DiskCache, default_folder
 # same speed unless the text keeps variables in memory.
 PASSES = ("sroa", "instruction_combine", "simplify_cfg")
 LEVEL = 2  # of the code generator; 0 saves half of the time, for code that is 4 to 6 times slower
+
+LIBRARIES = 256  # that one linker links
 
 DEFINED = re.compile(r'^define (?!internal |private )[^@]*@("?)([\w.$-]+)\1\(', re.MULTILINE)
 DECLARED = re.compile(r'^declare [^@]*@"?([\w.$-]+)', re.MULTILINE)
@@ -81,9 +83,24 @@ class _Compiler(NamedTuple):
 
     llvm: Any
     machine: Any
-    jit: Any
+    linker: _Linker
     header: str
     version: str
+
+
+class _Linker:
+    """LLVM's linker, a new one from time to time: it keeps some 13 KB of each library, also of those that are gone."""
+
+    def __init__(self, make: Callable[[], Any]):
+        self._make = make
+        self._left = 0
+
+    def get(self) -> Any:
+        """The linker for one more library, which keeps it alive."""
+        if not self._left:
+            self._now, self._left = self._make(), LIBRARIES
+        self._left -= 1
+        return self._now
 
 
 @cache
@@ -97,10 +114,12 @@ def _compiler(triple: str, cpu: str, features: str) -> _Compiler:
     # On one line with the text, so that LLVM's line numbers are the text's.
     header = f'target datalayout = "{machine.target_data}" target triple = "{triple}" '
     version = f"{llvmlite.__version__} {llvm.llvm_version_info}"
-    jit_machine = llvm.Target.from_triple(triple).create_target_machine(cpu, features, opt=LEVEL, jit=True)
-    return _Compiler(
-        llvm, machine, llvm.create_lljit_compiler(jit_machine, suppress_errors=True), header, version
-    )
+
+    def linker() -> Any:
+        target = llvm.Target.from_triple(triple).create_target_machine(cpu, features, opt=LEVEL, jit=True)
+        return llvm.create_lljit_compiler(target, suppress_errors=True)
+
+    return _Compiler(llvm, machine, _Linker(linker), header, version)
 
 
 @cache
@@ -214,7 +233,7 @@ def _link(text: str, code: bytes, compiler: _Compiler, symbols: Mapping[str, int
     for name in names:
         library.export_symbol(name)
     try:
-        tracker = library.link(compiler.jit, f"tinyfn.{next(_names)}")
+        tracker = library.link(compiler.linker.get(), f"tinyfn.{next(_names)}")
     except RuntimeError as error:
         found = compiler.llvm.address_of_symbol
         missing = [

@@ -162,8 +162,9 @@ class Program:
                     _HostCall(host_step(node), sources, self._slot(node), node in by_kernels)
                 )
             segment_of.append(len(self._segments) - 1)
+        held = set(graph.inputs).difference(donors)  # by the caller, so that there is nothing to free
         for node, last in self.memory.last.items():
-            if last >= 0 and node in self._slots and (node in donors or node not in graph.inputs):
+            if last >= 0 and node in self._slots and node not in held:
                 self._segments[segment_of[last]].done.append(self._slots[node])
         for segment in self._segments:
             if isinstance(segment, _Segment):
