@@ -29,7 +29,7 @@ from .cache import DiskCache, default_folder
 PASSES = ("sroa", "instruction_combine", "simplify_cfg")
 LEVEL = 2  # of the code generator; 0 saves half of the time, for code that is 4 to 6 times slower
 
-LIBRARIES = 256  # that one linker links
+LIBRARIES = 64  # that one linker links
 
 DEFINED = re.compile(r'^define (?!internal |private )[^@]*@("?)([\w.$-]+)\1\(', re.MULTILINE)
 DECLARED = re.compile(r'^declare [^@]*@"?([\w.$-]+)', re.MULTILINE)

@@ -65,7 +65,7 @@ def plan(
         last.update(dict.fromkeys((*read, *written), i))
         if not isinstance(steps[i], Kernel):
             by_host.update(read, written)
-    for step in steps:
+    for step in reversed(steps):  # a view may be one of a view
         if isinstance(step, View):
             last[step.source] = max(last[step.source], last[step.node])
             if step.node in kept:
