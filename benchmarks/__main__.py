@@ -164,6 +164,11 @@ def main(arguments: list[str] | None = None) -> int:
     peers = find_peers(options.peer, options.peers, parser)
     # As after an installation by pip: nobody's first import is to compile the modules.
     compile_dir(ROOT / "tinyfn", quiet=2)
+    facts = machine()
+    if facts.get("load", (0,))[0] > 0.5:
+        print(
+            f"other programs run (load {facts['load'][0]:.1f} on {facts['cores']} cores): times and limits are rough"
+        )
     limits = machine_limits(options.threads)
     if limits:
         print(
@@ -183,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         report = {
             "date": time.strftime("%Y-%m-%d %H:%M:%S"),
-            "machine": machine(),
+            "machine": facts,
             "options": how._asdict(),
             "limits": limits,
             "workloads": {

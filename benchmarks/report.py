@@ -18,10 +18,12 @@ HEADER = (
 
 def duration(seconds: float) -> str:
     """A time in the unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}" if seconds < 1000 * size else f"{seconds / size:.0f} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 0.9995 * size:  # what is rounded up to 1 in this unit
+            return (
+                f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds * 1e9:.3g} ns"
 
 
 def cached(outcome: Outcome) -> float:

@@ -277,8 +277,9 @@ def test_a_goal_is_not_judged_by_a_failure() -> None:
 
 
 def test_durations() -> None:
-    given = [1.5, 0.0125, 3.21e-4, 4.5e-7]
-    assert [report.duration(seconds) for seconds in given] == ["1.5 s", "12.5 ms", "321 us", "0.45 us"]
+    given = [4321.0, 1.5, 0.99996, 0.0125, 3.21e-4, 4.5e-7]
+    shown = ["4321 s", "1.5 s", "1 s", "12.5 ms", "321 us", "450 ns"]
+    assert [report.duration(seconds) for seconds in given] == shown
 
 
 def test_goals_name_what_is_compared() -> None:

@@ -35,27 +35,31 @@ class Training:
     """A loss, its gradient (or gradients that are given) and a step of Adam, in place."""
 
     def __init__(self, inputs: Any, loss: Callable[[Any], Any] | None, compiled: Callable[..., Any]):
-        self.inputs, self.compiled = inputs, compiled
         self.loss = compiled(loss) if loss else None
-        self.reset()
-
-    def reset(self) -> None:
-        """Go back to the first parameters and state."""
-        self.params = tensors(self.inputs["params"])
+        self.params = tensors(inputs["params"])
         self.leaves = leaves(self.params)
         self.optimizer = torch.optim.Adam(self.leaves, lr=RATE, fused=True)
-        state = tensors(self.inputs["state"])
+        state = tensors(inputs["state"])
         for leaf, m, v in zip(self.leaves, leaves(state["m"]), leaves(state["v"]), strict=True):
             leaf.requires_grad_()
-            self.optimizer.state[leaf] = {
-                "step": torch.tensor(float(state["count"])),
-                "exp_avg": m,
-                "exp_avg_sq": v,
-            }
-        if self.loss is None:
-            for leaf, grad in zip(self.leaves, leaves(tensors(self.inputs["grads"])), strict=True):
+            step = torch.tensor(float(state["count"]))
+            self.optimizer.state[leaf] = {"step": step, "exp_avg": m, "exp_avg_sq": v}
+        if loss is None:
+            for leaf, grad in zip(self.leaves, leaves(tensors(inputs["grads"])), strict=True):
                 leaf.grad = grad
-        self.step = self.compiled(self.optimizer.step)
+        self.start = [tensor.detach().clone() for tensor in self._overwritten()]
+        self.step = compiled(self.optimizer.step)
+
+    def _overwritten(self) -> list[torch.Tensor]:
+        return self.leaves + [
+            tensor for leaf in self.leaves for tensor in self.optimizer.state[leaf].values()
+        ]
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Go back to the first parameters and state, in the same tensors: compiled code is for these."""
+        for tensor, value in zip(self._overwritten(), self.start, strict=True):
+            tensor.copy_(value)
 
     def __call__(self) -> Any:
         if self.loss is None:
