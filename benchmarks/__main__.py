@@ -178,25 +178,23 @@ def main(arguments: list[str] | None = None) -> int:
     print(HEADER)
     how = Options(options.threads, options.rounds, options.starts)
     results: dict[str, dict[str, Outcome]] = {}
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "machine": facts,
+        "options": how._asdict(),
+        "limits": limits,
+        "workloads": {},
+    }
     for name, workload in workloads.items():
         results[name] = measure(name, workload, peers, how)
         for line in lines(name, results[name], limits):
             print(line, flush=True)
+        report["workloads"][name] = {library: rounded(outcome) for library, outcome in results[name].items()}
+        if options.json:  # each time, so that a run that is broken off leaves what it has
+            options.json.write_text(json.dumps(report))
     print(f"\n{summary(results)}")
     if old:
         print("\n" + "\n".join(comparison(results, old)))
-    if options.json:
-        report = {
-            "date": time.strftime("%Y-%m-%d %H:%M:%S"),
-            "machine": facts,
-            "options": how._asdict(),
-            "limits": limits,
-            "workloads": {
-                name: {library: rounded(outcome) for library, outcome in outcomes.items()}
-                for name, outcomes in results.items()
-            },
-        }
-        options.json.write_text(json.dumps(report))
     return int(any(outcome.error for outcomes in results.values() for outcome in outcomes.values()))
 
 
