@@ -17,6 +17,7 @@ from tinyfn.lower.target import host_target
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import scalar as s
 from tinyfn.trace import sint
+from tinyfn.trace.dtype import canonical
 from tinyfn.trace.uop import UOp, const, input_node, make
 
 Case = tuple[Nest, dict[UOp, np.ndarray]]
@@ -324,3 +325,29 @@ def test_only_what_is_large_and_can_be_aligned_is_written_past_the_caches() -> N
     assert "!nontemporal" in code(64, 1024)
     assert "!nontemporal" not in code(64, 1 << 20)
     assert "!nontemporal" not in code(65, 1024)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+def test_integer_ops_by_constants(dtype: str) -> None:
+    """Divisions that round down, remainders and shifts by constants, of numbers of both signs and the ends of the range."""
+    kind = np.dtype(dtype)
+    info = np.iinfo(kind)
+    x = array(70, dtype=canonical(dtype))
+    (o,) = ranges("o", 70)
+    wide = np.random.default_rng(0).integers(info.min, info.max, 70, kind, endpoint=True)
+    wide[:6] = [info.min, info.max, 0, 1, info.min + 1, info.max - 1]
+    stores = []
+    for op in (s.IDIV, s.MOD):
+        for amount in (1, 2, 3, 8, 7, 64, *((-1, -2, -8) if info.min < 0 else ())):
+            out = array(70, dtype=x.dtype)
+            stores.append(Store(out, at(o), s.build(op, load(x, (o,)), const(amount, x.dtype))))
+    for op in (s.SHL, s.SHR):
+        for amount in (0, 1, info.bits - 1, info.bits, 100):
+            out = array(70, dtype=x.dtype)
+            stores.append(Store(out, at(o), s.build(op, load(x, (o,)), const(amount, x.dtype))))
+    nest = Nest((o,), (Pass((), (), tuple(stores)),), frozenset())
+    want, got = {x: wide}, {x: wide}
+    pointwise.run(nest, want)
+    run_kernel(Kernel((nest,)), got)
+    for store in stores:
+        np.testing.assert_array_equal(got[store.node], want[store.node], err_msg=str(store.value))

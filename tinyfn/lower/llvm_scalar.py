@@ -12,7 +12,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace.dtype import DType
-from ..trace.uop import UOp, const
+from ..trace.uop import CONST, UOp, const
 
 _REGISTER = {
     dtypes.bool_: "i1", dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
@@ -66,6 +66,9 @@ def _literal(value: bytes, dtype: DType) -> str:
 def constant(node: UOp) -> str:
     """The literal of a constant node."""
     return _literal(*node.arg)
+
+
+_BY_CONSTANT = frozenset((s.SHL, s.SHR, s.IDIV, s.MOD))
 
 
 class ScalarCode(ABC):
@@ -140,7 +143,28 @@ class ScalarCode(ABC):
         if op is s.RECIP:
             one = literal(np.asarray(1, dtype)[()], dtype)
             return self.op(f"fdiv {kinds} {self.splat(one, kind) if vector else one}, {names[0]}")
+        if op in _BY_CONSTANT and node.src[1].op is CONST:
+            simple = self._by_constant(op, dtype, names, int(node.src[1].value), vector)
+            if simple is not None:
+                return simple
         return self.binary(op, dtype, names[0], names[1], vector)
+
+    def _by_constant(
+        self, op: s.ScalarOp, dtype: DType, names: Sequence[str], amount: int, vector: bool
+    ) -> str | None:
+        """A shift by what is less than the width, or a floor division by a power of two: one instruction."""
+        kind = register_type(dtype)
+        kinds, right = (self.vector(kind) if vector else kind), names[1]
+        if op is s.IDIV or op is s.MOD:
+            if amount <= 0 or amount & (amount - 1):
+                return None
+            number = amount - 1 if op is s.MOD else amount.bit_length() - 1
+            right = self.splat(str(number), kind) if vector else str(number)
+        elif not 0 <= amount < 8 * dtype.itemsize:
+            return None
+        down = "ashr" if dtypes.kind(dtype) == "signed" else "lshr"
+        name = {s.SHL: "shl", s.SHR: down, s.IDIV: down, s.MOD: "and"}[op]
+        return self.op(f"{name} {kinds} {names[0]}, {right}")
 
     def binary(
         self, op: s.ScalarOp, dtype: DType, a: str, b: str, vector: bool, width: int | None = None

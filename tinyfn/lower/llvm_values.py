@@ -55,6 +55,7 @@ class Values(Writer):
         ] = []  # what is known only while this runs along the lanes
         self._values: dict[tuple[UOp, int], Value] = {}
         self._indices: dict[tuple[UOp, int], str] = {}
+        self._spreads: dict[tuple[UOp, int], str] = {}  # by node and lanes
         self._depends: dict[UOp, Dependence] = {}
         self._orders: dict[UOp, list[UOp]] = {}
 
@@ -144,7 +145,21 @@ class Values(Writer):
     def vector_of(self, expression: UOp, column: int = 0) -> str:
         """The value of an expression in every lane."""
         name, is_vector = self.value(expression, column)
-        return name if is_vector else self.splat(name, register_type(expression.dtype))
+        return name if is_vector else self._in_all_lanes(expression, name)
+
+    def _in_all_lanes(self, node: UOp, name: str) -> str:
+        """A value that is the same in all lanes as a vector, made where the value is."""
+        kind = register_type(node.dtype)
+        if node.op is CONST:
+            return self.splat(name, kind)
+        found = self._spreads.get((node, self.lanes))
+        if found is None:
+            depth = self._depends[node].depth
+            saved, self.out = self.out, self.scopes[depth].out
+            found = self.splat(name, kind)
+            self.out = saved
+            self.know(self._spreads, (node, self.lanes), found, depth)
+        return found
 
     def _operand(self, node: UOp, column: int) -> Value:
         if node.op is CONST:
@@ -162,7 +177,7 @@ class Values(Writer):
             return self._divided_lane(node, period, column)
         operands = [self._operand(n, column) for n in node.src]
         names = [
-            name if not varies or v else self.splat(name, register_type(n.dtype))
+            name if not varies or v else self._in_all_lanes(n, name)
             for n, (name, v) in zip(node.src, operands, strict=True)
         ]
         if (node.op is s.IDIV or node.op is s.MOD) and node.dtype is dtypes.int64:
