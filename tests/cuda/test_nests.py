@@ -70,8 +70,8 @@ def columns_and_rows() -> Case:
 NESTS: dict[str, Callable[[], Case]] = {
     **CASES,
     "columns_and_rows": columns_and_rows,
-    "row in registers": lambda: row_of(300, lambda k: k),
-    "row in shared memory": lambda: row_of(300, lambda k: sint.sub(299, k)),
+    "row in registers": lambda: row_of(100, lambda k: k),
+    "row in shared memory": lambda: row_of(100, lambda k: sint.sub(99, k)),
     "row in the shared memory of a block": lambda: row_of(5000, lambda k: sint.sub(4999, k)),
     "long row in registers": lambda: row_of(5000, lambda k: k),
     "row in scratch memory": lambda: row_of(20_000, lambda k: sint.sub(19_999, k)),
@@ -108,7 +108,7 @@ def test_where_a_row_is_kept() -> None:
         return cuda_schedule.apply(nest := NESTS[name]()[0], cuda_schedule.choose(nest))
 
     assert plan("row in registers").registers and plan("long row in registers").registers
-    assert plan("row in shared memory").group == 32 and plan("row in shared memory").row_bytes == 1200
+    assert plan("row in shared memory").group == 32 and plan("row in shared memory").row_bytes == 400
     assert plan("row in the shared memory of a block").row_bytes == 20_000
     assert plan("row in scratch memory").in_workspace
 
@@ -143,6 +143,7 @@ def test_long_columns_are_divided_among_threads() -> None:
         "several": lambda x: (x.max(0), (x * x).sum(0), x.mean(0)),
         "centered": lambda x: x - x.mean(0),
         "middle": lambda x: x.reshape(2, -1, x.shape[1]).sum(1),
+        "weighted": lambda x: (x * x[:, :1] * (x[:, -1:] + 1)).sum(0),
     }
     graphs = []
     for name, function in functions.items():

@@ -20,8 +20,8 @@ from .linear import linear
 from .nest import Nest, Pass, elements_of, size_of, step_along
 from .opts import Opt, OptError, OptOps
 
-# Rows up to this size belong to one thread, and up to the next to one warp.
-THREAD_ROW, WARP_ROW = 4, 1024
+# Rows up to this size belong to one thread, and up to the next to one warp; where there are many, also longer ones.
+THREAD_ROW, WARP_ROW, WARP_ROW_OF_MANY = 4, 128, 1024
 # A row that is kept in registers has at most this many elements for each thread.
 REGISTERS = 32
 VECTOR_BYTES = 16  # of the widest load
@@ -155,7 +155,8 @@ def _group(nest: Nest) -> int:
         return 1
     if nest.outer and _across(nest) > 0:
         return 1
-    return WARP if longest <= WARP_ROW else THREADS
+    many = points_of(nest) >= ENOUGH_BLOCKS * THREADS // WARP
+    return WARP if longest <= (WARP_ROW_OF_MANY if many else WARP_ROW) else THREADS
 
 
 def _width(nest: Nest) -> int:
@@ -187,13 +188,15 @@ def is_vector(position: UOp, nest: Nest, width: int) -> bool:
 
 
 def _across(nest: Nest) -> int:
-    """How many more reads of reductions step along the last outer range than along the pass's own last range."""
+    """How many more reads of reductions step along the last outer range than along the pass's own last range.
+
+    What is read for all points of that range alike does not count: it is read once."""
     votes, last = 0, nest.outer[-1]
     for each in nest.every():
         for node in elements_of(*[r.value for r in each.reductions]):
-            if node.op is LOAD:
+            if node.op is LOAD and (outer := step_along(node.src[0], last)) != 0:
                 inner = step_along(node.src[0], each.inner[-1]) if each.inner else 0
-                votes += (step_along(node.src[0], last) == 1 and inner != 1) - (inner == 1)
+                votes += (outer == 1 and inner != 1) - (inner == 1)
     return votes
 
 
