@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tinyfn
 import tinyfn.numpy as tnp
 from tests.cuda.emulator import Emulated, unwritten
 from tests.cuda.running import Programs, kernels, launch
@@ -267,3 +268,43 @@ def test_a_finish_of_many_points_can_be_launched_again() -> None:
 def test_kernels_compile_for_a_gpu() -> None:
     nests = [case()[0] for case in NESTS.values()]
     assert compile_cuda(render(Kernel(tuple(nests))).source, "sm_90")[:4] == b"\x7fELF"
+
+
+def test_whole_functions() -> None:
+    """Rows of several passes, losses and their gradients, attention, gathers, padding and concatenation."""
+    rng = np.random.default_rng(0)
+    x, w, b, ids = (
+        rng.normal(size=(37, 70)).astype(np.float32),
+        rng.normal(size=(70, 33)).astype(np.float32),
+        rng.normal(size=33).astype(np.float32),
+        rng.integers(0, 33, 37).astype(np.int32),
+    )
+    heads = rng.normal(size=(2, 9, 3, 8)).astype(np.float32)
+
+    def loss(w: Any, b: Any, x: Any) -> Any:
+        picked = tinyfn.nn.log_softmax(x @ w + b)
+        return -tnp.take_along_axis(picked, tnp.asarray(ids)[:, None], 1).mean()
+
+    def attention(q: Any) -> Any:
+        scores = tnp.einsum("bthd,bshd->bhts", q, q * 2) / 8
+        return tnp.einsum("bhts,bshd->bthd", tinyfn.nn.softmax(scores), q)
+
+    functions: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lambda x: tinyfn.nn.softmax(x), (x,)),
+        (lambda x: tinyfn.nn.log_softmax(x, 0), (x,)),
+        (loss, (w, b, x)),
+        (tinyfn.grad(loss, (0, 1, 2)), (w, b, x)),
+        (attention, (heads,)),
+        (lambda x, i: x[i] * 2, (w, ids)),
+        (lambda x: tnp.pad(x, 3) + 1, (x,)),
+        (lambda x: tnp.concatenate([x, x * 2, x[:, :3]], 1), (x,)),
+        (lambda x: (x.T @ x, x.sum(0), (x * x).sum()), (x,)),
+    ]
+    graphs = []
+    for function, args in functions:
+        graph = tinyfn.jit(function).graph(*map(tnp.asarray, args))
+        graphs.append((graph, [*args, *[array.value for array in graph.captured]]))
+    programs = Programs([graph for graph, _ in graphs])
+    for number, (graph, given) in enumerate(graphs):
+        for got, want in zip(programs.run(number, graph, given), graph.run(given), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5, err_msg=f"function {number}")
