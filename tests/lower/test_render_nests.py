@@ -10,6 +10,7 @@ import pytest
 
 from tests.lower import pointwise
 from tests.lower.compiled import run_kernel
+from tinyfn.lower import codegen
 from tinyfn.lower.codegen import generate
 from tinyfn.lower.index import LOAD, as_node, load
 from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
@@ -298,7 +299,9 @@ def test_what_depends_on_no_range_is_computed_once() -> None:
 
 @pytest.mark.parametrize("offset", [0, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_large_is_written_past_the_caches(name: str, offset: int) -> None:
+def test_what_is_large_is_written_past_the_caches(
+    monkeypatch: pytest.MonkeyPatch, name: str, offset: int
+) -> None:
     """Aligned or not, whatever the schedule; a machine without caches takes every array for large."""
     nest, arrays = CASES[name]()
     want = dict(arrays)
@@ -308,6 +311,8 @@ def test_what_is_large_is_written_past_the_caches(name: str, offset: int) -> Non
         room = np.zeros(memory + 128, np.uint8)
         begin = -room.ctypes.data % 64 + offset
         arrays[node] = room[begin : begin + memory].view(node.dtype).reshape(node.shape)
+    monkeypatch.setattr(codegen, "STREAMED", 0)
+    monkeypatch.setattr(codegen, "_functions", {})
     run_kernel(Kernel((nest,)), arrays, 2, l3_bytes=0)
     for node in nest.stored:
         np.testing.assert_array_equal(arrays[node], want[node])
@@ -315,16 +320,27 @@ def test_what_is_large_is_written_past_the_caches(name: str, offset: int) -> Non
 
 def test_only_what_is_large_and_can_be_aligned_is_written_past_the_caches() -> None:
     def code(columns: int, l3_bytes: int) -> str:
-        x, out = array(40, columns), array(40, columns)
-        o, k = ranges("o", 40, columns)
-        twice = mul(load(x, (o, k)), load(scale := array(columns), (k,)))
-        assert scale.shape == (columns,)
+        x, out = array(400, columns), array(400, columns)
+        o, k = ranges("o", 400, columns)
+        twice = mul(load(x, (o, k)), load(array(columns), (k,)))
         nest = Nest((o, k), (Pass((), (), (Store(out, at((o, columns), k), twice),)),), frozenset())
         return generate(Kernel((nest,)), host_target()._replace(l3_bytes=l3_bytes, vector_bytes=64)).ir
 
-    assert "!nontemporal" in code(64, 1024)
+    assert "!nontemporal" in code(64, 1 << 16)
     assert "!nontemporal" not in code(64, 1 << 20)
-    assert "!nontemporal" not in code(65, 1024)
+    assert "!nontemporal" not in code(65, 1 << 16)
+    assert "!nontemporal" not in code(16, 0)
+
+
+def test_what_is_large_may_be_written_in_place() -> None:
+    x, out = array(1 << 16), array(1 << 16)
+    (o,) = ranges("o", 1 << 16)
+    nest = Nest((o,), (Pass((), (), (Store(out, at(o), mul(load(x, (o,)), load(x, (o,)))),)),), frozenset())
+    memory = values(x)[x]
+    want = memory * memory
+    code = run_kernel(Kernel((nest,)), {x: memory, out: memory}, 3, l3_bytes=1)
+    assert "!nontemporal" in code.ir
+    np.testing.assert_array_equal(memory, want)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..trace.debug import stage
@@ -41,11 +41,21 @@ class Code(NamedTuple):
     opts: Opts = ()
 
 
-def _loops(nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None) -> Function:
+# Arrays smaller than this are never written past the caches.
+STREAMED = 1 << 16
+
+
+def _loops(
+    nest: Nest,
+    arrays: Sequence[UOp],
+    target: Target,
+    opts: Sequence[Opt] | None = None,
+    streams: bool = False,
+) -> Function:
     facts = Facts(nest)
     chosen = tuple(choose(facts, arrays, target) if opts is None else opts)
     plan = apply(nest, chosen)
-    streamed = frozenset(a for a in nest.stored if _bytes(a) >= target.l3_bytes)
+    streamed = frozenset(a for a in nest.stored if streams and _bytes(a) >= STREAMED)
     text = render(nest, arrays, "kernel", plan, facts.size, streamed)
     return Function(text, chunks(plan), facts.work, chosen)
 
@@ -54,25 +64,24 @@ def _bytes(array: UOp) -> int:
     return math.prod(array.shape) * array.dtype.itemsize
 
 
-# What makes code of a nest, in the order in which they are asked; None means that it is a nest for the next.
-Generator = Callable[[Nest, Sequence[UOp], Target], Function | None]
-GENERATORS: list[Generator] = [generate_contraction, _loops]
-
-
 # Code by structure, schedule and target: nests of other kernels may be the same. The oldest goes first.
 _functions: dict[Any, Function] = {}
 MOST_FUNCTIONS = 512
 
 
-def function(nest: Nest, found: Structure, target: Target, opts: tuple[Opt, ...] | None = None) -> Function:
-    """The code of one nest of this structure; with `opts`, of its loops under that schedule."""
-    key = found.key, opts, target
+def function(
+    nest: Nest, found: Structure, target: Target, opts: tuple[Opt, ...] | None = None, streams: bool = False
+) -> Function:
+    """The code of one nest of this structure; with `opts`, of its loops under that schedule.
+
+    `streams`: what the kernel writes does not stay in the caches, so that it may as well be written past them."""
+    key = found.key, opts, target, streams
     code = _functions.get(key)
     if code is None:
         if opts is None:
-            code = next(made for each in GENERATORS if (made := each(nest, found.arrays, target)))
-        else:
-            code = _loops(nest, found.arrays, target, opts)
+            code = generate_contraction(nest, found.arrays, target)
+        if code is None:
+            code = _loops(nest, found.arrays, target, opts, streams)
         if len(_functions) >= MOST_FUNCTIONS:
             _functions.pop(next(iter(_functions)), None)
         _functions[key] = code
@@ -85,10 +94,11 @@ def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     made: dict[int, tuple[str, Function]] = {}
     arguments: list[UOp] = []
     schedules = [None] * (len(kernel.parts) + len(kernel.finish)) if opts is None else opts
+    streams = sum(_bytes(array) for nest in kernel.parts for array in nest.stored) >= target.l3_bytes
 
     def part(nest: Nest, schedule: tuple[Opt, ...] | None) -> _Part:
         found = structure(nest)
-        code = function(nest, found, target, schedule)
+        code = function(nest, found, target, schedule, streams)
         name, _ = made.setdefault(id(code), (f"part{len(made)}", code))
         arguments.extend(found.arrays)
         return _Part(name, code, len(arguments) - len(found.arrays))

@@ -41,7 +41,7 @@ class Renderer(Tiles):
         columns = plan.points.columns if plan.points is not None else 1
         self.large = size * columns > LARGE
         self.streamed = streamed
-        self._aligned: str | None = (
+        self._streams: str | None = (
             None  # whether what is large is aligned in memory, once somebody has asked
         )
 
@@ -62,7 +62,7 @@ class Renderer(Tiles):
             self.points(self.plan.rows, self.plan.run, partial(self._blocks, points))
         else:
             self.tiles(self.nest, self.plan)
-        if self._aligned is not None:
+        if self._streams is not None:
             # What went past the caches is there before anybody is told so.
             self.do("fence seq_cst")
             self.declared["!0 = !{i32 1}"] = None
@@ -170,7 +170,7 @@ class Renderer(Tiles):
         self.count = count
 
     def _streaming(self, lanes: Lanes, passes: Sequence[Pass], loop: Callable[[], list[str]]) -> list[str]:
-        """A loop of whole vectors that hands nothing on; if it writes what is large, past the caches, where that is aligned."""
+        """A loop of whole vectors that hands nothing on; what is large is written past the caches where that can be done."""
         stores = [store for each in passes for store in each.stores if store.node in self.streamed]
         vectors = [linear(store.position) for store in stores]
         if not stores or any(each.passes for each in passes):
@@ -179,16 +179,9 @@ class Renderer(Tiles):
             rest = [form.constant, *[step for r, step in form.steps.items() if r is not lanes.along]]
             if form.other or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
                 return loop()
-        if self._aligned is None:
+        if self._streams is None:
             saved, self.out = self.out, self.scopes[0].out
-            bits = [
-                self.op(f"ptrtoint ptr {self.arrays[array]} to i64")
-                for array in self.memory
-                if array in self.streamed
-            ]
-            while len(bits) > 1:
-                bits = [*bits[2:], self.op(f"or i64 {bits[0]}, {bits[1]}")]
-            self._aligned = self.op(f"icmp eq i64 {self.op(f'and i64 {bits[0]}, 63')}, 0")
+            self._streams = self._can_stream()
             self.out = saved
 
         def past() -> None:
@@ -196,9 +189,23 @@ class Renderer(Tiles):
             loop()
             self.streaming = False
 
-        self.when(self._aligned, past)
-        self.when(self.op(f"xor i1 {self._aligned}, true"), loop)
+        self.when(self._streams, past)
+        self.when(self.op(f"xor i1 {self._streams}, true"), loop)
         return []
+
+    def _can_stream(self) -> str:
+        """Whether what is large is aligned, and not written over what was read: that is in the caches already."""
+        large = {array: self.arrays[array] for array in self.memory if array in self.streamed}
+        read = [self.arrays[array] for array in self.memory if array in set(self.nest.loaded) - set(large)]
+        bits = [self.op(f"ptrtoint ptr {address} to i64") for address in large.values()]
+        while len(bits) > 1:
+            bits = [*bits[2:], self.op(f"or i64 {bits[0]}, {bits[1]}")]
+        result = self.op(f"icmp eq i64 {self.op(f'and i64 {bits[0]}, 63')}, 0")
+        for address in large.values():
+            for other in read:
+                apart = self.op(f"icmp ne ptr {address}, {other}")
+                result = self.op(f"and i1 {result}, {apart}")
+        return result
 
     # Passes
 
