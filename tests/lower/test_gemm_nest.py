@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tinyfn
+import tinyfn.lax as lax
+import tinyfn.numpy as tnp
 from tinyfn.lower.contraction import CONTRACTIONS, Factor, factors, summed
 from tinyfn.lower.formulas import cast
 from tinyfn.lower.gemm_nest import contraction_nest, match
+from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, Index, as_node, load, position
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
 from tinyfn.trace import dtype as dtypes
@@ -294,3 +298,27 @@ def test_what_is_no_contraction_is_left_alone() -> None:
     assert match(nest) is not None
     assert match(nest._replace(local=frozenset((x,)))) is None
     assert match(nest._replace(passes=nest.passes[1:])) is None
+
+
+def test_the_gradient_of_a_network_of_convolutions_compiles_whole() -> None:
+    def conv(x: Any, w: Any, stride: int, groups: int = 1) -> Any:
+        return lax.conv_general_dilated(x, w, (stride, stride), [(1, 1)] * 2, feature_group_count=groups)
+
+    def network(weights: list[Any], x: Any) -> Any:
+        x = tnp.maximum(conv(x, weights[0], 1) + weights[1][None, :, None, None], 0)
+        x = conv(tnp.maximum(conv(x, weights[2], 2), 0), weights[3], 1, 4)
+        return (x.mean((2, 3)) @ weights[4]).sum() + (x**2).mean()
+
+    shapes = [(16, 3, 3, 3), (16,), (32, 16, 3, 3), (16, 8, 3, 3), (16, 10)]
+    weights = [tnp.asarray(normal(shape, seed=i) * 0.1) for i, shape in enumerate(shapes)]
+    x = tnp.asarray(normal((2, 3, 14, 14)))
+    graph = tinyfn.jit(tinyfn.value_and_grad(network)).graph(weights, x)
+    steps = group(graph)
+    assert all(isinstance(step, Kernel) for step in steps)
+    arrays = {n: np.ascontiguousarray(v) for n, v in zip(graph.inputs, [*weights, x], strict=True)}
+    for step in steps:
+        run_kernel(step, arrays, 3)
+    wide = graph.run([np.asarray(v) for v in (*weights, x)])
+    for node, expected in zip(graph.outputs, wide, strict=True):
+        scale = float(np.max(np.abs(expected)))
+        np.testing.assert_allclose(arrays[node], np.asarray(expected), rtol=1e-4, atol=1e-5 * scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import lcm, prod
+from math import gcd, lcm, prod
 from typing import NamedTuple
 
 from .gemm_matrix import Contraction, digits_of, unrolled
@@ -78,7 +78,7 @@ def make_plan(c: Contraction, target: Target) -> Plan:
         # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
         large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
         pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
-        pack_a = not plain_a or (c.n > columns and large)
+        pack_a = not plain_a or (c.n > columns and large) or _rows_collide(c, rows)
         k_block = round_up(target.l2_bytes // 8 // (columns * size), lanes)
         if not pack_b and c.m <= THIN:
             k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
@@ -102,6 +102,14 @@ def make_plan(c: Contraction, target: Target) -> Plan:
         dots, lanes, rows, columns, row_block, k_block, column_block, pack_a, pack_b, split_rows, piece, pieces,
         max(1, -(-c.k // k_block)), chunks, grain,
     )  # fmt: skip
+
+
+def _rows_collide(c: Contraction, rows: int) -> bool:
+    """Whether the rows of a tile of A, if they are read where they are, evict each other from the first cache.
+
+    Rows a multiple of 4096 bytes apart are in one of its sets, of which 8 lines or more are kept at a time."""
+    distance = abs(c.a.row) * c.a.dtype.itemsize
+    return distance > 0 and rows > 8 * 4096 // gcd(distance, 4096)
 
 
 def round_up(size: int, unit: int) -> int:
