@@ -9,7 +9,7 @@ from tests.cuda.running import kernels
 from tests.lower.test_nests import FUNCTIONS, lowered
 from tinyfn.devices.nvrtc import CudaError, compile_cuda
 from tinyfn.lower.cuda_expressions import SUPPORTED
-from tinyfn.lower.index import as_node, load
+from tinyfn.lower.index import as_node, load, position
 from tinyfn.lower.nest import Kernel, Nest, Pass, Store
 from tinyfn.lower.render_cuda import render
 from tinyfn.trace import dtype as dtypes
@@ -62,3 +62,29 @@ def test_nests_compile(shape: tuple[int, int]) -> None:
 def test_an_error_has_the_words_of_the_compiler() -> None:
     with pytest.raises(CudaError, match=r"compiling for sm_90(.|\n)*expected"):
         compile_cuda("this is no C", "sm_90")
+
+
+def test_many_different_reductions_share_their_memory() -> None:
+    graph, _ = lowered(
+        lambda x: [(x * i).sum(0) for i in range(2, 20)] + [(x[:i] + i).max(0) for i in range(70, 90)],
+        np.ones((200, 40), np.float32),
+    )
+    parts = [part for kernel in kernels(graph) for part in kernel.parts]
+    code = render(Kernel(tuple(parts)))
+    assert code.source.count("column_reduce<8>") > 30
+    assert compile_cuda(code.source, "sm_90")[:4] == b"\x7fELF"
+
+
+def test_arrays_of_more_than_two_to_the_31_elements() -> None:
+    o = sint.Variable("o0", 0, 3_500_000_000 - 1)
+    x, y = input_node(dtypes.float32, (3_500_000_000,)), input_node(dtypes.float32, (3_500_000_000,))
+    value = scalar.build(scalar.ADD, load(x, (o,)), load(x, (sint.floordiv(o, 2),)))
+    code = render(Kernel((Nest((o,), (Pass((), (), (Store(y, as_node(o), value),)),), frozenset()),)))
+    assert "const long long o0" in code.source and "int first" not in code.source
+    assert compile_cuda(code.source, "sm_90")[:4] == b"\x7fELF"
+    rows, k = sint.Variable("o0", 0, 69_999), sint.Variable("i0", 0, 49_999)
+    at = as_node(position((70_000, 50_000), (rows, k)))
+    scaled = Store(y, at, load(x, (at,)))
+    source = render(Kernel((Nest((rows,), (Pass((k,), (), (scaled,)),), frozenset()),))).source
+    assert "const long long" in source and "const int o0" in source
+    assert compile_cuda(source, "sm_90")[:4] == b"\x7fELF"

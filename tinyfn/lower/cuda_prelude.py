@@ -169,11 +169,17 @@ static __device__ __forceinline__ T warp_reduce(T x, Op op) {
   for (int distance = 16; distance > 0; distance /= 2) x = op(x, (T)__shfl_xor_sync(0xffffffffu, x, distance));
   return x;
 }"""),
+    # One for all reductions of a kernel: variables in a template would be as many as it has instances.
+    "reduction_memory": Helper("""\
+static __device__ __forceinline__ void *reduction_memory() {
+  __shared__ double memory[THREADS];
+  return memory;
+}"""),
     "block_reduce": Helper(
         """\
 template <class T, class Op>
 static __device__ __forceinline__ T block_reduce(T x, Op op) {
-  __shared__ T of_warp[THREADS / 32];
+  T *of_warp = (T *)reduction_memory();
   x = warp_reduce(x, op);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
   __syncthreads();
@@ -182,20 +188,23 @@ static __device__ __forceinline__ T block_reduce(T x, Op op) {
   __syncthreads();
   return x;
 }""",
-        ("warp_reduce",),
+        ("warp_reduce", "reduction_memory"),
     ),
     # Over the threads at the same place of each run of POINTS.
-    "column_reduce": Helper("""\
+    "column_reduce": Helper(
+        """\
 template <int POINTS, class T, class Op>
 static __device__ __forceinline__ T column_reduce(T x, Op op) {
-  __shared__ T of_thread[THREADS];
+  T *of_thread = (T *)reduction_memory();
   of_thread[threadIdx.x] = x;
   __syncthreads();
   x = of_thread[threadIdx.x % POINTS];
   for (int i = POINTS; i < THREADS; i += POINTS) x = op(x, of_thread[i + threadIdx.x % POINTS]);
   __syncthreads();
   return x;
-}"""),
+}""",
+        ("reduction_memory",),
+    ),
     # Whether this block is the last of a launch to come here: it then sees all that the others wrote before.
     # The counter is 0 again afterwards, for the next launch.
     "is_last_block": Helper("""\
