@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "tour.md"
 COMMANDS = re.compile(r"^```python\n(.*?)^```\n(?:\n```text( example)?\n(.*?)^```\n)?", re.S | re.M)
 
 # Commands whose output depends on the machine.
-MACHINE = r"host_target|assembly|timeit|print\(lowered\)"
+MACHINE = r"host_target|assembly|timeit|debug_level|print\(lowered\)"
 
 
 class Block(NamedTuple):
@@ -38,7 +38,7 @@ def blocks(page: str) -> list[Block]:
 
 def run(commands: str, names: dict[str, Any]) -> str:
     output = io.StringIO()
-    with contextlib.redirect_stdout(output):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         exec(compile(commands, "docs/tour.md", "exec", dont_inherit=True), names)
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().rstrip().splitlines())
 
@@ -73,7 +73,7 @@ def test_the_page_covers_every_stage() -> None:
     # Only what depends on the machine is not compared.
     examples = [block.commands for block in blocks(page) if block.example]
     assert all(re.search(MACHINE, commands) for commands in examples)
-    assert len(examples) == 4
+    assert len(examples) == 5
 
 
 def test_the_modules_that_the_page_names_exist() -> None:
