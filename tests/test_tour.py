@@ -67,7 +67,7 @@ def test_the_commands_print_what_the_page_shows(default_device: None) -> None:
 
 def test_the_page_covers_every_stage() -> None:
     page = PAGE.read_text()
-    assert len(page.splitlines()) <= 300
+    assert len(page.splitlines()) <= 310
     for stage in ("Trace", "Grad", "Simplify", "Index", "Group", "Estimates", "code", "Assembly", "Run"):
         assert re.search(rf"^## \d\..*{stage}", page, re.M), stage
     # Only what depends on the machine is not compared.
