@@ -16,14 +16,12 @@ from tinyfn.lower.opts import OptOps
 from tinyfn.trace.uop import UOp
 
 
-def check(
-    function: Any, *values: np.ndarray, tiled: bool = True, pieces: int = 1, vector_bytes: int = 64
-) -> None:
+def check(function: Any, *values: np.ndarray, tiled: bool = True, pieces: int = 1, **facts: int) -> None:
     graph = tinyfn.jit(function).graph(*map(tnp.asarray, values))
     (step,) = group(graph)
     assert isinstance(step, Kernel)
     arrays: dict[UOp, np.ndarray] = dict(zip(graph.inputs, values, strict=True))
-    code = run_kernel(step, arrays, pieces, vector_bytes=vector_bytes)
+    code = run_kernel(step, arrays, pieces, **facts)
     assert tiled == any(opt.op is OptOps.LOCAL for opts in code.opts for opt in opts)
     for node, want in zip(graph.outputs, graph.run(list(values)), strict=True):
         np.testing.assert_array_equal(arrays[node], np.asarray(want))
@@ -66,3 +64,9 @@ def test_several_arrays_and_outputs() -> None:
 def test_short_axes_are_not_tiled() -> None:
     check(lambda x: x.T + 1, numbers(300, 5), tiled=False)
     check(lambda x: x.T + 1, numbers(5, 300), tiled=False)
+
+
+@pytest.mark.parametrize("shape", [(128, 256), (200, 256), (100, 250)], ids=str)
+def test_tiles_of_what_is_large(shape: tuple[int, int]) -> None:
+    n, m = shape
+    check(lambda x, y: x.T + y, numbers(n, m), numbers(m, n), l3_bytes=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..trace import dtype as dtypes
 from ..trace.dtype import DType
 from ..trace.uop import UOp, toposort
@@ -10,6 +12,7 @@ from .linear import Linear, linear
 from .llvm_scalar import memory_suffix, memory_type
 from .llvm_values import Values
 from .nest import Pass, Store
+from .schedule import Lanes
 
 
 class Memory(Values):
@@ -18,8 +21,11 @@ class Memory(Values):
     def __init__(self) -> None:
         super().__init__()
         self.arrays: dict[UOp, str] = {}
+        self.addressed: Sequence[UOp] = ()  # the arrays whose addresses the kernel takes
+        self.read: frozenset[UOp] = frozenset()
         self.streaming = False
         self.streamed: frozenset[UOp] = frozenset()
+        self.streams: str | None = None  # whether they can be, once somebody has asked
         self._addresses: dict[tuple[UOp, UOp, int], str] = {}
         self._linear: dict[UOp, Linear] = {}
 
@@ -203,3 +209,41 @@ class Memory(Values):
             f"call void @{function}({kinds} {name}, {pointers} {places}, i32 {size}, "
             f"{bools} {mask or 'splat (i1 true)'})"
         )
+
+    def past_caches(self, lanes: Lanes, passes: Sequence[Pass], loop: Callable[[], list[str]]) -> list[str]:
+        """A loop of whole vectors that hands nothing on; what is large is written past the caches where that can be done."""
+        stores = [store for each in passes for store in each.stores if store.node in self.streamed]
+        vectors = [linear(store.position) for store in stores]
+        if not stores or any(each.passes for each in passes):
+            return loop()
+        for form in vectors:
+            rest = [form.constant, *[step for r, step in form.steps.items() if r is not lanes.along]]
+            if form.other or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
+                return loop()
+        if self.streams is None:
+            saved, self.out = self.out, self.scopes[0].out
+            self.streams = self._can_stream()
+            self.out = saved
+
+        def past() -> None:
+            self.streaming = True
+            loop()
+            self.streaming = False
+
+        self.when(self.streams, past)
+        self.when(self.op(f"xor i1 {self.streams}, true"), loop)
+        return []
+
+    def _can_stream(self) -> str:
+        """Whether what is large is aligned, and not written over what was read: that is in the caches already."""
+        large = {array: self.arrays[array] for array in self.addressed if array in self.streamed}
+        read = [self.arrays[array] for array in self.addressed if array in self.read - self.streamed]
+        bits = [self.op(f"ptrtoint ptr {address} to i64") for address in large.values()]
+        while len(bits) > 1:
+            bits = [*bits[2:], self.op(f"or i64 {bits[0]}, {bits[1]}")]
+        result = self.op(f"icmp eq i64 {self.op(f'and i64 {bits[0]}, 63')}, 0")
+        for address in large.values():
+            for other in read:
+                apart = self.op(f"icmp ne ptr {address}, {other}")
+                result = self.op(f"and i1 {result}, {apart}")
+        return result

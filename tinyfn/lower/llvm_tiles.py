@@ -7,6 +7,7 @@ buffer; then the tile's points are computed row by row, from the buffer and from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..trace.uop import UOp
 from .index import LOAD
@@ -209,7 +210,8 @@ class Tiles(Memory):
                 self.leave()
                 return []
 
-            self.loop(first[0], end, 1, (), row)
+            loop = partial(self.loop, first[0], end, 1, (), row)
+            self.past_caches(points, nest.passes, loop) if masks[0] is None else loop()
 
         if not size % width:
             rows([None] * columns)

@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 
 from ..trace.uop import UOp
-from .linear import linear
 from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
@@ -34,20 +33,19 @@ class Renderer(Tiles):
         self, nest: Nest, arrays: Sequence[UOp], name: str, plan: Plan, size: int, streamed: frozenset[UOp]
     ):
         super().__init__()
-        self.nest, self.memory, self.name, self.plan = nest, arrays, name, plan
+        self.nest, self.name, self.plan = nest, name, plan
         self.lanes_of = {id(each): lanes for each, lanes in zip(nest.every(), plan.passes, strict=True)}
         self.written = frozenset(s.node for each in nest.every() for s in each.stores)
         self.local = nest.local
         columns = plan.points.columns if plan.points is not None else 1
         self.large = size * columns > LARGE
         self.streamed = streamed
-        self._streams: str | None = (
-            None  # whether what is large is aligned in memory, once somebody has asked
-        )
+        self.addressed = tuple(arrays)
+        self.read = frozenset(nest.loaded)
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
-        for i, array in enumerate(self.memory):
+        for i, array in enumerate(self.addressed):
             slot = self.op(f"getelementptr inbounds ptr, ptr %arguments, i64 {i}")
             self.arrays[array] = self.op(f"load ptr, ptr {slot}, align 8")
         points = self.plan.points
@@ -62,7 +60,7 @@ class Renderer(Tiles):
             self.points(self.plan.rows, self.plan.run, partial(self._blocks, points))
         else:
             self.tiles(self.nest, self.plan)
-        if self._streams is not None:
+        if self.streams is not None:
             # What went past the caches is there before anybody is told so.
             self.do("fence seq_cst")
             self.declared["!0 = !{i32 1}"] = None
@@ -130,7 +128,7 @@ class Renderer(Tiles):
 
         if not rest:
             whole = partial(self.loop, low, high, 1, (), partial(run, columns, unmasked))
-            self._streaming(points, self.nest.passes, whole)
+            self.past_caches(points, self.nest.passes, whole)
         elif self.large and full:
             self.loop(low, high, 1, (), partial(run, columns, masked))
         else:
@@ -138,7 +136,7 @@ class Renderer(Tiles):
                 stop = self.call("i64", "llvm.smin.i64", ("i64", str(high)), ("i64", str(full)))
                 some = self.op(f"icmp slt i64 {low}, {stop}")
                 whole = partial(self.loop, low, stop, 1, (), partial(run, columns, unmasked))
-                self.when(some, lambda: self._streaming(points, self.nest.passes, whole))
+                self.when(some, lambda: self.past_caches(points, self.nest.passes, whole))
             vectors = -(-rest // width)
             ends: list[str | None] = [None] * vectors
             ends[-1] = self.first_lanes(rest - (vectors - 1) * width, width)
@@ -168,44 +166,6 @@ class Renderer(Tiles):
             )
         self.enter(Frame(points.along, points.lanes, points.columns), bases, masks)
         self.count = count
-
-    def _streaming(self, lanes: Lanes, passes: Sequence[Pass], loop: Callable[[], list[str]]) -> list[str]:
-        """A loop of whole vectors that hands nothing on; what is large is written past the caches where that can be done."""
-        stores = [store for each in passes for store in each.stores if store.node in self.streamed]
-        vectors = [linear(store.position) for store in stores]
-        if not stores or any(each.passes for each in passes):
-            return loop()
-        for form in vectors:
-            rest = [form.constant, *[step for r, step in form.steps.items() if r is not lanes.along]]
-            if form.other or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
-                return loop()
-        if self._streams is None:
-            saved, self.out = self.out, self.scopes[0].out
-            self._streams = self._can_stream()
-            self.out = saved
-
-        def past() -> None:
-            self.streaming = True
-            loop()
-            self.streaming = False
-
-        self.when(self._streams, past)
-        self.when(self.op(f"xor i1 {self._streams}, true"), loop)
-        return []
-
-    def _can_stream(self) -> str:
-        """Whether what is large is aligned, and not written over what was read: that is in the caches already."""
-        large = {array: self.arrays[array] for array in self.memory if array in self.streamed}
-        read = [self.arrays[array] for array in self.memory if array in set(self.nest.loaded) - set(large)]
-        bits = [self.op(f"ptrtoint ptr {address} to i64") for address in large.values()]
-        while len(bits) > 1:
-            bits = [*bits[2:], self.op(f"or i64 {bits[0]}, {bits[1]}")]
-        result = self.op(f"icmp eq i64 {self.op(f'and i64 {bits[0]}, 63')}, 0")
-        for address in large.values():
-            for other in read:
-                apart = self.op(f"icmp ne ptr {address}, {other}")
-                result = self.op(f"and i1 {result}, {apart}")
-        return result
 
     # Passes
 
@@ -293,7 +253,7 @@ class Renderer(Tiles):
                 if stop > done:
                     pairs = list(zip(kinds, carried, strict=True))
                     loop = partial(self.loop, done, stop, count * width, pairs, partial(steps, count, None))
-                    carried = loop() if each.reductions else self._streaming(lanes, (each,), loop)
+                    carried = loop() if each.reductions else self.past_caches(lanes, (each,), loop)
                     done = stop
             if done < size:
                 with self.scope():
