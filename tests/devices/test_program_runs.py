@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -389,3 +390,48 @@ def test_native_code_is_given_its_own_arguments() -> None:
     for i, a in enumerate(arrays):
         np.testing.assert_array_equal(block[1000 * i : 1000 * (i + 1)], a * a)
         assert sums[i] == np.add.accumulate(a * a)[-1]
+
+
+def test_a_training_step_as_a_whole() -> None:
+    """Contractions, rows and updates in the same kernels, with edges of all kinds, and everything donated in place."""
+
+    def classify(params: Any, x: Any, y: Any) -> Any:
+        for w, b in params[:-1]:
+            x = tnp.tanh(x @ w + b)
+        w, b = params[-1]
+        return -(tinyfn.nn.log_softmax(x @ w + b) * y).sum(-1).mean()
+
+    def step(state: Any, x: Any, y: Any) -> Any:
+        params, first, second, count = state
+        value, gradients = tinyfn.value_and_grad(classify)(params, x, y)
+        count = count + 1.0
+        first = tinyfn.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = tinyfn.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradients)
+        params = tinyfn.tree.map(
+            lambda p, m, v: p - 1e-3 * (m / (1 - 0.9**count)) / (tnp.sqrt(v / (1 - 0.999**count)) + 1e-8),
+            params, first, second,
+        )  # fmt: skip
+        return (params, first, second, count), value
+
+    generator = np.random.default_rng(0)
+    sizes = [70, 65, 33, 10]
+    params = [(numbers(a, b, seed=a) * 0.1, numbers(b, seed=b)) for a, b in pairwise(sizes)]
+    zeros = tinyfn.tree.map(lambda p: p * 0.0, params)
+    x = numbers(32, 70)
+    y = tnp.asarray(np.eye(10, dtype=np.float32)[generator.integers(0, 10, 32)])
+
+    def copied() -> Any:
+        return tinyfn.tree.map(lambda a: a + 0.0, (params, zeros, zeros, tnp.zeros(())))
+
+    graph = jit(step).graph(copied(), x, y)
+    donating, plain = jit(step, donate_argnums=0), jit(step)
+    state, kept = copied(), copied()
+    for _ in range(3):
+        leaves = [np.asarray(a) for a in tinyfn.tree.leaves((kept, x, y))]
+        wanted = graph.run([*leaves, *[a.value for a in graph.captured]])
+        (state, value), (kept, same) = donating(state, x, y), plain(kept, x, y)
+        for a, b, c in zip(
+            tinyfn.tree.leaves((state, value)), tinyfn.tree.leaves((kept, same)), wanted, strict=True
+        ):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+            np.testing.assert_allclose(np.asarray(b), c, rtol=2e-3, atol=2e-4)

@@ -105,6 +105,7 @@ def test_many_nested_transforms() -> None:
 
 
 def test_freeing_a_deep_graph_needs_no_recursion() -> None:
+    gc.collect()
     before = len(_interned)
     graph = tinyfn.make_graph(chain(200000))(array(0.5))
     assert len(_interned) >= before + 200000
@@ -220,6 +221,7 @@ def test_ten_thousand_calls_of_a_jitted_function_leave_nothing_behind() -> None:
 
 
 def test_graphs_of_dropped_functions_are_freed() -> None:
+    gc.collect()
     before = len(_interned)
     functions = [tinyfn.jit(chain(length)) for length in range(1, 50)]
     for f in functions:

@@ -120,18 +120,18 @@ class Memory(Values):
         if mask is None:
             return self.op(f"load {kinds}, ptr {address}, align {size}")
         name = f"llvm.masked.load.v{self.lanes}{memory_suffix(kind)}.p0"
-        self.declared[f"declare {kinds} @{name}(ptr, i32 immarg, {bools}, {kinds})"] = None
+        self.declared[f"declare {kinds} @{name}(ptr, {bools}, {kinds})"] = None
         return self.op(
-            f"call {kinds} @{name}(ptr {address}, i32 {size}, {bools} {mask}, {kinds} zeroinitializer)"
+            f"call {kinds} @{name}(ptr align {size} {address}, {bools} {mask}, {kinds} zeroinitializer)"
         )
 
     def _gather(self, kind: str, size: int, array: UOp, positions: str, mask: str | None) -> str:
         kinds, bools, pointers = self.vector(kind), self.vector("i1"), self.vector("ptr")
         places = self.op(f"getelementptr {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}")
         name = f"llvm.masked.gather.v{self.lanes}{memory_suffix(kind)}.v{self.lanes}p0"
-        self.declared[f"declare {kinds} @{name}({pointers}, i32 immarg, {bools}, {kinds})"] = None
+        self.declared[f"declare {kinds} @{name}({pointers}, {bools}, {kinds})"] = None
         return self.op(
-            f"call {kinds} @{name}({pointers} {places}, i32 {size}, {bools} {mask or 'splat (i1 true)'}, "
+            f"call {kinds} @{name}({pointers} align {size} {places}, {bools} {mask or 'splat (i1 true)'}, "
             f"{kinds} zeroinitializer)"
         )
 
@@ -197,16 +197,16 @@ class Memory(Values):
             self.do(f"store {kinds} {name}, ptr {address}, {where}")
             return
         function = f"llvm.masked.store.v{self.lanes}{memory_suffix(kind)}.p0"
-        self.declared[f"declare void @{function}({kinds}, ptr, i32 immarg, {bools})"] = None
-        self.do(f"call void @{function}({kinds} {name}, ptr {address}, i32 {size}, {bools} {mask})")
+        self.declared[f"declare void @{function}({kinds}, ptr, {bools})"] = None
+        self.do(f"call void @{function}({kinds} {name}, ptr align {size} {address}, {bools} {mask})")
 
     def _scatter(self, kind: str, size: int, name: str, array: UOp, positions: str, mask: str | None) -> None:
         kinds, bools, pointers = self.vector(kind), self.vector("i1"), self.vector("ptr")
         places = self.op(f"getelementptr {kind}, ptr {self.arrays[array]}, {self.vector('i64')} {positions}")
         function = f"llvm.masked.scatter.v{self.lanes}{memory_suffix(kind)}.v{self.lanes}p0"
-        self.declared[f"declare void @{function}({kinds}, {pointers}, i32 immarg, {bools})"] = None
+        self.declared[f"declare void @{function}({kinds}, {pointers}, {bools})"] = None
         self.do(
-            f"call void @{function}({kinds} {name}, {pointers} {places}, i32 {size}, "
+            f"call void @{function}({kinds} {name}, {pointers} align {size} {places}, "
             f"{bools} {mask or 'splat (i1 true)'})"
         )
 
