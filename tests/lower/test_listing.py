@@ -13,7 +13,7 @@ import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.lower.group import group
 from tinyfn.lower.listing import Names, listing
-from tinyfn.lower.nest import Host, Kernel
+from tinyfn.lower.nest import Host, Kernel, View
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import scalar
 
@@ -27,6 +27,15 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "iota": lambda x: tnp.where(tnp.arange(x.shape[0])[:, None] >= tnp.arange(x.shape[1]), x, 0.0),
     "regroup": lambda x: x.reshape(-1).reshape(x.shape[1], x.shape[0]).sum(1),
     "nested": lambda x: (x - (x - 1)) - (x / (x / 3)) * (x * (x * 2)),
+    "loss": lambda x: -(tinyfn.nn.log_softmax(x) * x).sum(-1).mean(),
+    "pad": lambda x: tnp.pad(x, 1) * 2,
+    "concatenate": lambda x: tnp.concatenate([x, x * 2, x[:1] - 1]),
+    "gather": lambda x: x[tnp.asarray([2, 0, 1, 1])] + 1,
+    "product": lambda x: tnp.tanh(x @ x.T + 1),
+    "convolution": lambda x: tinyfn.lax.conv_general_dilated(
+        x[None, None], x[None, None, :2, :2], (1, 1), "SAME"
+    ),
+    "parts": lambda x: (x.sum() * 2, x[:, 0] + 1, tnp.sqrt(abs(x)).reshape(-1)),
     "bits": lambda x: (x * 100).astype("int32") ^ ((x * 9).astype("int32") << 2),
 }
 
@@ -39,6 +48,9 @@ def environment() -> dict[str, Any]:
             names[op.name] = op.reference
     for dtype in (dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS):
         names[dtype.name] = lambda x, dtype=dtype: scalar.CAST.reference(x, dtype)[()]
+    names["where"] = lambda condition, a, b: (
+        a if condition else b
+    )  # NumPy's would make float64 of two Python floats
     names["bitcast"] = lambda x, dtype: scalar.BITCAST.reference(x, np.dtype(dtype.__defaults__[0]))[()]
     return names
 
@@ -47,6 +59,7 @@ def run(text: str, arrays: dict[str, np.ndarray]) -> None:
     """Run printed loops."""
     lines = []
     for line in text.split("\n"):
+        line = re.sub(r"^(part \d+, on .*|then, by one thread):", "if True:", line)
         line = re.sub(r"(?:parallel )?for (\w+) in (\d+):", r"for \1 in range(\2):", line)
         if found := re.match(r"( *)local (\w+): (\w+)\[([\d,]*)\]", line):
             indent, name, dtype, shape = found.groups()
@@ -75,10 +88,13 @@ def test_printed_loops_compute_what_the_graph_computes(name: str, one_by_one: bo
         names[node]: np.array(value).reshape(-1) for node, value in zip(graph.inputs, values, strict=True)
     }
     for step in group(graph):
+        if isinstance(step, View):
+            arrays[names[step.node]] = arrays[names[step.source]]
+            continue
         assert isinstance(step, Kernel)
-        for nest in step.parts:
+        for nest in (*step.parts, *step.finish):
             for node in nest.stored:
-                arrays[names[node]] = np.zeros(int(np.prod(node.shape)), node.dtype)
+                arrays.setdefault(names[node], np.zeros(int(np.prod(node.shape)), node.dtype))
             run(listing(nest, names, one_by_one), arrays)
     for node, expected in zip(graph.outputs, graph.run(values), strict=True):
         found = arrays[names[node]].reshape(node.shape)
