@@ -18,8 +18,9 @@ from ..trace.dtype import DType
 from ..trace.uop import UOp, make, rebuild, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
+from .gemm_axes import Axis, at_place, group_ranges, indices
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
-from .gemm_values import Axis, Evaluation, at_place, group_ranges, indices, is_index
+from .gemm_values import APART, Evaluation, is_index
 from .gemm_writer import TYPES, Value
 from .index import LOAD, as_node
 from .linear import Linear, linear
@@ -206,18 +207,21 @@ class _Producer:
 
 
 def _hint(factor: _Factor) -> tuple[int, int]:
-    """Strides that say along which axis vectors of a producer are best made: where the longest contiguous runs are."""
-    best = (0, 2, 1)
+    """Strides that say along which axis vectors of a producer are best made: where the longest runs of near elements are."""
+    best = (0.0, 2, 1)
     for load in toposort([factor.value]):
         if load.op is LOAD:
             at = linear(load.src[0])
-            runs = [
-                axis.sizes[-1] if axis.groups and at.steps.get(axis.groups[-1][-1]) == 1 else 0
-                for axis in (factor.outer, factor.summed)
-            ]
+            runs = [_run(at, axis) for axis in (factor.outer, factor.summed)]
             if max(runs) > best[0]:
                 best = (max(runs), 1, 2) if runs[0] > runs[1] else (max(runs), 2, 1)
     return best[1:]
+
+
+def _run(at: Linear, axis: Axis) -> float:
+    """How many elements follow each other along an axis, counting those that are a few apart for less."""
+    step = abs(at.steps.get(axis.groups[-1][-1], 0)) if axis.groups else 0
+    return axis.sizes[-1] / step if 0 < step <= APART else 0
 
 
 def _target(form: Form, batch: Axis, rows: Axis, columns: Axis, slots: dict[UOp, int]) -> Matrix:
