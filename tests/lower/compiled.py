@@ -31,7 +31,8 @@ def run_kernel(
     for array in code.arguments:
         if array not in arrays:
             arrays[array] = np.zeros(array.shape, array.dtype)
-    table = (ctypes.c_void_p * len(code.arguments))(*[arrays[a].ctypes.data for a in code.arguments])
+    addresses = [arrays[a].ctypes.data + code.origin(i) for i, a in enumerate(code.arguments)]
+    table = (ctypes.c_void_p * len(addresses))(*addresses)
     call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
         module.function("kernel")
     )

@@ -244,10 +244,10 @@ class Program:
         if module is None:
             module = self._modules[code.ir] = compile_ir(code.ir, target)
         arguments = []
-        for node in code.arguments:
+        for number, node in enumerate(code.arguments):
             offset = self.memory.places.get(node)
             slot = self._slot(node if offset is None else _ARENA)
-            arguments.append((slot, offset or 0))
+            arguments.append((slot, (offset or 0) + code.origin(number)))
             if offset is not None:
                 if _ARENA not in there:
                     there.add(_ARENA)

@@ -18,6 +18,7 @@ from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
 from .nest import Kernel, Nest
 from .opts import Opt
+from .rebase import rebase
 from .render_llvm import render
 from .schedule import Facts, apply, choose, chunks
 from .structure import Structure, structure
@@ -29,9 +30,10 @@ Opts = tuple[tuple[Opt, ...], ...]
 class Code(NamedTuple):
     """A kernel for one target.
 
-    The IR defines `void kernel(ptr arguments, i64 begin, i64 end)`, which runs the points from begin to end, and, if `finishes`,
-    `void finish(ptr arguments)`. Their first argument is a table of the addresses of `arguments`, in this order. A call should
-    have `grain` points. `opts` are the schedules of the nests, the parts' first."""
+    The IR defines `void kernel(ptr arguments, i64 begin, i64 end)`, which runs the points from begin to end, and, if
+    `finishes`, `void finish(ptr arguments)`. Their first argument is a table of the addresses of `arguments`, in this
+    order. A call should have `grain` points. `opts` are the schedules of the nests, the parts' first. An address is that of
+    an array's first element, or of the one `origins` bytes after it."""
 
     ir: str
     arguments: tuple[UOp, ...]
@@ -39,6 +41,11 @@ class Code(NamedTuple):
     grain: int
     finishes: bool = False
     opts: Opts = ()
+    origins: tuple[int, ...] = ()
+
+    def origin(self, argument: int) -> int:
+        """By how many bytes an argument's address is after its array's first element."""
+        return self.origins[argument] if self.origins else 0
 
 
 # Arrays smaller than this are never written past the caches.
@@ -93,14 +100,18 @@ def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     """The code of a kernel; `opts`, if given, are the schedules of its nests, as another Code has them."""
     made: dict[int, tuple[str, Function]] = {}
     arguments: list[UOp] = []
+    origins: list[int] = []
     schedules = [None] * (len(kernel.parts) + len(kernel.finish)) if opts is None else opts
     streams = sum(_bytes(array) for nest in kernel.parts for array in nest.stored) >= target.l3_bytes
 
     def part(nest: Nest, schedule: tuple[Opt, ...] | None) -> _Part:
+        # Parts that work on other places of one array share their code, and get other addresses.
+        nest, first = rebase(nest) if len(kernel.parts) > 1 else (nest, {})
         found = structure(nest)
         code = function(nest, found, target, schedule, streams)
         name, _ = made.setdefault(id(code), (f"part{len(made)}", code))
         arguments.extend(found.arrays)
+        origins.extend([first.get(a, 0) * a.dtype.itemsize for a in found.arrays])
         return _Part(name, code, len(arguments) - len(found.arrays))
 
     every = list(map(part, (*kernel.parts, *kernel.finish), schedules))
@@ -119,7 +130,7 @@ def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
         text += _finish(finish)
     ir = _merged([(name, code.ir) for name, code in made.values()], text)
     grain = max(1, GRAIN * points // max(1, total))
-    return Code(ir, tuple(arguments), points, grain, bool(finish), applied)
+    return Code(ir, tuple(arguments), points, grain, bool(finish), applied, tuple(origins))
 
 
 class _Part(NamedTuple):

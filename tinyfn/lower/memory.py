@@ -3,19 +3,20 @@
 A temporary, which only kernels read, has a place in one block of memory (the arena), shared with others that are not alive at the
 same time. Outputs, and what host ops read, have memory of their own. An output may be written into a donated input.
 
-**In place.** A kernel may write an array over another one that it reads if every element is read, for the last time, by the very
-point that then writes it. That is so if (1) one store writes the array, once for each element and at a position that is made of
-ranges alone; (2) the other array is read in that store's nest only, always at that same position (the same expression), in the
-store's pass or in passes before it; (3) the kernel does not write the other array. Renderers keep to their side of this: they
-promise the machine nothing about which arrays overlap, run no point twice, and at a point (or a vector of points) make all
-values of a pass before they store one. Nests in `finish` run after all parts, so what only parts read is free for them.
-Contractions, which visit an element of their result several times, never write in place.
+**In place.** A kernel may write an array over another one that it reads if every element is read, for the last time, by the
+very point that then writes it. That is so if (1) stores write the array, once for each element and at a position that is made
+of ranges alone: there is one store, or each is in a part of its own, and what follows holds in each of these; (2) the other
+array is read in that store's nest only, always at that same position (the same expression), in the store's pass or in passes
+before it; (3) the kernel does not write the other array. Renderers keep to their side of this: they promise the machine nothing
+about which arrays overlap, run no point twice, and at a point (or a vector of points) make all values of a pass before they
+store one. Nests in `finish` run after all parts, so what only parts read is free for them. Contractions, which visit an element
+of their result several times, never write in place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -243,7 +244,13 @@ def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
         read_in.setdefault(max(found), []).append(array)
     result: dict[UOp, list[UOp]] = {}
     for array, stores in writes.items():
-        if len(stores) > 1 or stores[0].nest in apart or not _once_each(array, stores[0]):
+        if any(write.nest in apart for write in stores) or not _once_each(array, stores):
+            continue
+        if len(stores) > 1:
+            by_part = {write.nest: write for write in stores if write.nest < parts}
+            if len(by_part) == len(stores):
+                candidates = dict.fromkeys(read_in.get(max(by_part), ()))
+                result[array] = [n for n in candidates if _free_for_pieces(by_part, reads[n])]
             continue
         (write,) = stores
         candidates = dict.fromkeys(read_in.get(write.nest, ()))
@@ -254,9 +261,19 @@ def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
     return result
 
 
-def _once_each(array: UOp, write: _Write) -> bool:
-    ranges_alone = all(node.op is not LOAD for node in toposort([write.position]))
-    return ranges_alone and write.points == prod(array.shape)
+def _once_each(array: UOp, writes: Sequence[_Write]) -> bool:
+    ranges_alone = all(node.op is not LOAD for node in toposort([write.position for write in writes]))
+    return ranges_alone and sum(write.points for write in writes) == prod(array.shape)
+
+
+def _free_for_pieces(writes: Mapping[int, _Write], reads: Sequence[_Read]) -> bool:
+    """Whether each part that writes a piece reads of an array just that piece, before that, and no other part reads it."""
+    return all(
+        (write := writes.get(read.nest)) is not None
+        and read.each <= write.each
+        and read.position is write.position
+        for read in reads
+    )
 
 
 def _free_for(write: _Write, reads: Sequence[_Read], parts: int) -> bool:

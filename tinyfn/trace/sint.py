@@ -201,8 +201,23 @@ def add(a: Dimension, b: Dimension) -> Dimension:
     return (
         a + b
         if isinstance(a, int) and isinstance(b, int)
-        else _dimension(_plus(_polynomial(a), _polynomial(b)))
+        else _dimension(_rejoined(_plus(_polynomial(a), _polynomial(b))))
     )
+
+
+def _rejoined(polynomial: _Polynomial) -> _Polynomial:
+    """The polynomial with b*(x // b) + x % b made x, as it comes up when an index is taken apart and put together again."""
+    for monomial, factor in polynomial.items():
+        if len(monomial) == 1 and monomial[0].op is MOD:
+            x, divisor = monomial[0].src
+            if divisor.op is CONST:
+                b = int(divisor.value)
+                quotient = _polynomial(floordiv(x, b))
+                (whole, times), *others = quotient.items() or [((), 0)]
+                if not others and times == 1 and polynomial.get(whole) == factor * b:
+                    rest = {m: c for m, c in polynomial.items() if m != monomial and m != whole}
+                    return _rejoined(_plus(rest, _polynomial(x), factor))
+    return polynomial
 
 
 def sub(a: Dimension, b: Dimension) -> Dimension:
