@@ -13,8 +13,7 @@ from tests.cuda.running import launch
 from tests.lower.test_gemm_nest import CONVOLUTIONS, MATRIX, cases, close, nest_of, normal
 from tinyfn.devices.nvrtc import compile_cuda
 from tinyfn.lower import cuda_contraction
-from tinyfn.lower.formulas import cast
-from tinyfn.lower.index import Index, as_node, load, position
+from tinyfn.lower.index import load
 from tinyfn.lower.nest import Kernel, Nest, Store, result
 from tinyfn.lower.opts import Opt, OptError, OptOps
 from tinyfn.lower.render_cuda import Code, render
@@ -22,6 +21,8 @@ from tinyfn.lower.tensor_cores import cuda_tensor_cores
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
 from tinyfn.trace import scalar, sint
+from tinyfn.trace.elements import Index, as_node, position
+from tinyfn.trace.formulas import cast
 from tinyfn.trace.uop import UOp, const, input_node
 
 Arrays = dict[UOp, np.ndarray]

@@ -9,12 +9,13 @@ from tests.cuda.running import kernels
 from tests.lower.test_nests import FUNCTIONS, lowered
 from tinyfn.devices.nvrtc import CudaError, compile_cuda
 from tinyfn.lower.cuda_expressions import SUPPORTED
-from tinyfn.lower.index import as_node, load, position
+from tinyfn.lower.index import load
 from tinyfn.lower.nest import Kernel, Nest, Pass, Store
 from tinyfn.lower.render_cuda import render
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import scalar, sint
 from tinyfn.trace.dtype import DType
+from tinyfn.trace.elements import as_node, position
 from tinyfn.trace.uop import UOp, input_node
 
 SIZE = 64

@@ -12,15 +12,16 @@ import tinyfn
 import tinyfn.lax as lax
 import tinyfn.numpy as tnp
 from tinyfn.lower.contraction import CONTRACTIONS, Factor, factors, summed
-from tinyfn.lower.formulas import cast
 from tinyfn.lower.gemm_nest import contraction_nest, match
 from tinyfn.lower.group import group
-from tinyfn.lower.index import Elements, Index, as_node, load, position
+from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
 from tinyfn.trace import scalar as s
 from tinyfn.trace import sint
+from tinyfn.trace.elements import Index, as_node, position
+from tinyfn.trace.formulas import cast
 from tinyfn.trace.prim import Sample
 from tinyfn.trace.uop import INPUT, UOp, const, input_node
 

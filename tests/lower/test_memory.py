@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.lower.group import group
-from tinyfn.lower.index import as_node, load
+from tinyfn.lower.index import load
 from tinyfn.lower.memory import ALIGNMENT, _Arena, _replaceable, plan, reads_and_writes
 from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import scalar, sint
+from tinyfn.trace.elements import as_node
 from tinyfn.trace.uop import UOp, const, input_node
 
 

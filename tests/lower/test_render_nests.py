@@ -12,13 +12,14 @@ from tests.lower import pointwise
 from tests.lower.compiled import run_kernel
 from tinyfn.lower import codegen
 from tinyfn.lower.codegen import generate
-from tinyfn.lower.index import LOAD, as_node, load
+from tinyfn.lower.index import LOAD, load
 from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
 from tinyfn.lower.target import host_target
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import scalar as s
 from tinyfn.trace import sint
 from tinyfn.trace.dtype import canonical
+from tinyfn.trace.elements import as_node
 from tinyfn.trace.uop import UOp, const, input_node, make
 
 Case = tuple[Nest, dict[UOp, np.ndarray]]

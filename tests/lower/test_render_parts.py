@@ -139,7 +139,7 @@ def partial_sums(parts: int) -> tuple[Kernel, dict[UOp, np.ndarray]]:
 
 
 def sint_zero() -> UOp:
-    from tinyfn.lower.index import as_node
+    from tinyfn.trace.elements import as_node
 
     return as_node(0)
 

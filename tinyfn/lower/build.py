@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import scalar, sint
+from ..trace.elements import Index, as_node, position
+from ..trace.formulas import cast
 from ..trace.uop import INPUT, UOp, const, make
 from .contraction import CONTRACTIONS, factors
-from .formulas import cast
 from .groups import Group
-from .index import LOAD, PIECE, Elements, Index, as_node, load, position
+from .index import LOAD, PIECE, Elements, load
 from .nest import Nest, Pass, Reduce, Store, merge_ranges, only_ranges, result
-from .sinks import OF_BOOLS, REDUCTIONS, reduces
+from .sinks import reduces
 from .spaces import along, ranges_of, space
 
 Read = Callable[[UOp, Index, UOp | None], UOp | None]
@@ -187,10 +188,10 @@ def _reduce(sink: UOp, value: UOp) -> Reduce:
     """The accumulator of a reduction or contraction."""
     if sink.op in CONTRACTIONS:
         return Reduce(sink, scalar.ADD, value)
-    op = REDUCTIONS[sink.op]
-    if sink.dtype is dtypes.bool_:
-        return Reduce(sink, OF_BOOLS.get(op, op), value)
-    return Reduce(sink, op, cast(value, dtypes.accumulator(sink.dtype)))
+    op = sink.op.combine(sink.dtype)
+    return Reduce(
+        sink, op, value if sink.dtype is dtypes.bool_ else cast(value, dtypes.accumulator(sink.dtype))
+    )
 
 
 def _in_place(piece: UOp, index: Index, value: UOp) -> Store:

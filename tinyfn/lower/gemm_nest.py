@@ -15,6 +15,7 @@ from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
+from ..trace.elements import as_node
 from ..trace.uop import UOp, make, rebuild, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
@@ -22,7 +23,7 @@ from .gemm_axes import Axis, at_place, group_ranges, indices
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
 from .gemm_values import APART, Evaluation, is_index
 from .gemm_writer import TYPES, Value
-from .index import LOAD, as_node
+from .index import LOAD
 from .linear import Linear, linear
 from .nest import Nest, Pass, Reduce, Store, result, size_of
 from .target import Target

@@ -17,7 +17,7 @@ from ..trace import sint
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS
 from .index import PIECE
-from .sinks import REDUCTIONS, Sinks, compiles, reduces
+from .sinks import Sinks, compiles, is_reduction, reduces
 from .spaces import along, ranges_of, reads_its_own_point, reads_point
 
 # A nest with more scalar ops than this is cut: what it saves no longer pays for what LLVM takes to compile it.
@@ -79,7 +79,7 @@ class Group:
         """The outer shape with which the sink fits, or None; "open" for a choice to come."""
         if sink.op in CONTRACTIONS:
             return None
-        if sink.op in REDUCTIONS:
+        if is_reduction(sink):
             kept = sink.shape
             if self.outer is not None:
                 return kept if kept == self.outer and not self._too_little_at_once(sink) else None
@@ -99,14 +99,14 @@ class Group:
     def _too_little_at_once(self, sink: UOp) -> bool:
         """Whether a further loop at each point would be long, and the points are few: then it is better run on its own."""
         assert self.outer is not None
-        shape = sink.src[0].shape if sink.op in REDUCTIONS else sink.shape
+        shape = sink.src[0].shape if is_reduction(sink) else sink.shape
         points, work = _count(self.outer), _count(shape)
         return points < FEW_POINTS and work // points > MUCH_WORK
 
     def _take_total(self, sink: UOp, cost: int, inside: set[UOp]) -> bool:
         """Take in a reduction over the last of the group's points."""
         outer = self.outer
-        if sink.op not in REDUCTIONS or outer is None or self.contraction or not inside:
+        if not is_reduction(sink) or outer is None or self.contraction or not inside:
             return False
         source, axes = sink.src[0], sorted(sink.params["axes"])
         if _squeezed(source.shape) != _squeezed(outer) or axes != list(range(len(sink.shape), source.ndim)):
@@ -158,11 +158,11 @@ def groups(sinks: Sinks) -> list[Group | UOp]:
             continue
         needed = reads[sink]
         after = max([order[r] for r in needed if r in order], default=-1)
-        size = sint.prod((sink.src[0] if sink.op in REDUCTIONS else sink).shape)
+        size = sint.prod((sink.src[0] if is_reduction(sink) else sink).shape)
         arrays = {r for r in needed if size != 1 and sint.prod(r.shape) == size}
         # Groups that make what the sink reads, and the last one that reads the same elements, so that they are loaded once.
         # Reductions of rows go together with others of such rows: what reads both is then in one group.
-        rows = (sink.shape, sink.src[0].shape) if sink.op in REDUCTIONS and _count(sink.shape) > 1 else None
+        rows = (sink.shape, sink.src[0].shape) if is_reduction(sink) and _count(sink.shape) > 1 else None
         candidates = [made_in.get(r) for r in needed] + [last_reader.get(r) for r in (*arrays, rows)]
         joined = None
         for candidate in sorted({c for c in candidates if isinstance(c, Group)}, key=lambda c: -c.order):

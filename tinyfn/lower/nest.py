@@ -19,8 +19,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..trace import scalar, sint
+from ..trace.elements import Index, as_node
 from ..trace.uop import UOp, make, rebuild, toposort
-from .index import LOAD, RESULT, Index, as_node
+from .index import LOAD, RESULT
 
 
 class Reduce(NamedTuple):

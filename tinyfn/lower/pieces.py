@@ -14,8 +14,7 @@ from itertools import pairwise
 from ..trace import prims as p
 from ..trace.graph import Graph
 from ..trace.uop import CONST, INPUT, UOp, rebuild
-from .formulas import FORMULAS
-from .index import MOVES
+from .index import is_elementwise, is_movement
 
 
 def distribute(graph: Graph) -> Graph:
@@ -32,7 +31,7 @@ def distribute(graph: Graph) -> Graph:
             made = _cut(sources[0], node)
         elif node.op is p.concatenate:
             made = p.concatenate.node(*_flat(sources, node.params["axis"]), **node.params)
-        elif node.op in FORMULAS and node in written:
+        elif is_elementwise(node) and node in written:
             made = _by_piece(node, sources)
         if made is None:
             made = node if sources == node.src else rebuild(node, sources)
@@ -46,7 +45,7 @@ def _written(graph: Graph, order: list[UOp]) -> set[UOp]:
     """The nodes of which all that is made elementwise ends in memory or is cut."""
     unwritten: set[UOp] = set()
     for node in reversed(order):
-        elementwise = node.op in FORMULAS or node.op in MOVES or node.op is p.concatenate
+        elementwise = is_elementwise(node) or is_movement(node) or node.op is p.concatenate
         if not elementwise or (node in unwritten and node.op is not p.slice_):
             unwritten.update(node.src)
     return set(order) - unwritten

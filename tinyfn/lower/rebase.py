@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..trace import sint
+from ..trace.elements import as_node
 from ..trace.uop import UOp, make, rebuild, toposort
-from .index import LOAD, as_node
+from .index import LOAD
 from .nest import Nest, Pass, Reduce, Store
 
 

@@ -10,23 +10,13 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import prims as p
-from ..trace import scalar, sint
+from ..trace import sint
 from ..trace.graph import Graph
+from ..trace.prim import Reduction
 from ..trace.uop import CONST, INPUT, UOp, input_node, make, toposort
 from .contraction import CONTRACTIONS
-from .formulas import FORMULAS
-from .index import MOVES, PIECE, has_rule
+from .index import PIECE, has_rule, is_elementwise, is_movement
 
-# How the results of a reduction's elements are combined.
-REDUCTIONS: dict[Any, scalar.ScalarOp] = {
-    p.reduce_sum: scalar.ADD,
-    p.reduce_prod: scalar.MUL,
-    p.reduce_max: scalar.MAX,
-    p.reduce_min: scalar.MIN,
-    p.reduce_and: scalar.AND,
-    p.reduce_or: scalar.OR,
-}
-OF_BOOLS = {scalar.MAX: scalar.OR, scalar.MIN: scalar.AND}
 # Elementwise values that take more than this many scalar ops are kept for their second use rather than computed again.
 RECOMPUTE_LIMIT = 12
 # An elementwise value that takes more than this is kept for its reader in any case: no nest shall have many more.
@@ -39,7 +29,7 @@ def compiles(node: UOp) -> bool:
     """Whether a node can be part of a nest: it has a rule, dtypes that are computed with, and elements."""
     if node.op is CONST:
         return True
-    if not (has_rule(node) or node.op in REDUCTIONS or node.op in CONTRACTIONS):
+    if not (has_rule(node) or is_reduction(node) or node.op in CONTRACTIONS):
         return False
     if node.op in CONTRACTIONS and node.dtype not in _MULTIPLIED:
         return False
@@ -60,9 +50,14 @@ def home(node: UOp) -> UOp:
     return node
 
 
+def is_reduction(node: UOp) -> bool:
+    """Whether a node combines the elements of its source along some axes."""
+    return isinstance(node.op, Reduction)
+
+
 def reduces(node: UOp) -> bool:
     """Whether a node is a reduction or a contraction."""
-    return node.op in REDUCTIONS or node.op in CONTRACTIONS
+    return is_reduction(node) or node.op in CONTRACTIONS
 
 
 class Sinks:
@@ -123,7 +118,7 @@ class Sinks:
         # One number is computed again by whoever needs it, once for the whole kernel.
         elif weight > RECOMPUTE_LIMIT and any(n != 1 for n in node.shape):
             repeated = any(u.op is p.broadcast and sint.prod(u.shape) != sint.prod(node.shape) for u in users)
-            shared = len(users) > 1 and node.op in FORMULAS
+            shared = len(users) > 1 and is_elementwise(node)
             multiplied = weight > PRODUCER_LIMIT and any(
                 u.op in CONTRACTIONS for u in map(self._reader, users)
             )
@@ -137,7 +132,7 @@ class Sinks:
             (user,) = users
             cost += _cost(user)
             if (
-                user.op not in FORMULAS
+                not is_elementwise(user)
                 or user.shape != node.shape
                 or cost > RECOMPUTE_LIMIT
                 or not compiles(user)
@@ -148,7 +143,7 @@ class Sinks:
 
     def _reader(self, node: UOp) -> UOp:
         """Who reads a value in the end, if movement ops with one user each lie between."""
-        while node.op in MOVES and len(users := self._users.get(node, [])) == 1:
+        while is_movement(node) and len(users := self._users.get(node, [])) == 1:
             (node,) = users
         return node
 
@@ -188,12 +183,14 @@ def _pieces(node: UOp) -> list[UOp]:
 
 def _cost(node: UOp) -> int:
     """About how many scalar ops the formula of an op takes."""
-    if node.op not in FORMULAS:
+    if not is_elementwise(node):
         return _COSTS_OF_OTHERS.get(node.op, 0)
     key = (node.op, node.arg, node.dtype, tuple([s.dtype for s in node.src]))
     if key not in _COSTS:
         elements = [input_node(s.dtype, ()) for s in node.src]
-        _COSTS[key] = sum(n.op not in (CONST, INPUT) for n in toposort([FORMULAS[node.op](node, *elements)]))
+        _COSTS[key] = sum(
+            n.op not in (CONST, INPUT) for n in toposort([node.op.scalar(*elements, **node.params)])
+        )
     return _COSTS[key]
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..trace import sint
+from ..trace.elements import Index
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS, summed
-from .index import PIECE, Elements, Index, has_rule
+from .index import PIECE, Elements, has_rule
 from .nest import result
-from .sinks import REDUCTIONS
+from .sinks import is_reduction
 
 
 def ranges_of(prefix: str, shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -25,7 +26,7 @@ def space(sink: UOp, outer: Sequence[Any]) -> tuple[UOp, Index, Index]:
     o = ranges_of("o", outer)
     if sink.op in CONTRACTIONS:
         return sink, o, ranges_of("k", summed(sink))
-    if sink.op not in REDUCTIONS:
+    if not is_reduction(sink):
         inner = ranges_of("i", sink.shape[len(outer) :])
         return sink, (*o, *inner), inner
     source, axes = sink.src[0], sorted(sink.params["axes"])

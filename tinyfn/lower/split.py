@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..trace import scalar, sint
+from ..trace.elements import as_node
+from ..trace.formulas import cast
 from ..trace.uop import StructuralOp, UOp, make, rebuild, substitute, toposort
-from .formulas import cast
-from .index import LOAD, as_node
+from .index import LOAD
 from .nest import Kernel, Nest, Pass, Reduce, Store, result, size_of
 
 # An array of partial results, and the results of a part; src: (the reduction,), arg: which.

@@ -60,6 +60,10 @@ class Primitive:
     ulp: tuple[float, float] = (0, 0)
     # (*elements, **params) -> an element of the result, by scalar operations. Without it the op is run by its reference.
     scalar: Callable[..., UOp] | None = None
+    # (node, index) -> of a movement op: the index of the source's element that the result's element is
+    source_index: Callable[[UOp, Any], Any] | None = None
+    # (node, index, condition) -> of other ops: a generator of the element's expression; see `trace.elements`
+    element: Callable[[UOp, Any, UOp | None], Any] | None = None
 
     def __init__(self, name: str | None = None):
         if name is not None:
@@ -100,6 +104,10 @@ class Primitive:
         if arg is None:
             return self.reference
         return partial(self.reference, **dict(zip(self.params, arg, strict=True)))
+
+    def has_element(self, node: UOp) -> bool:
+        """Whether `element` holds for a node of this op."""
+        return True
 
     def out(self, *args: Any, **params: Any) -> tuple[DType, tuple[Any, ...]]:
         """The result's dtype and shape; raises TypeError or ValueError that names what is wrong."""
@@ -392,6 +400,10 @@ class Reduction(Primitive):
                 f"{self.name} of {spell([x])} over axes {axes}: there are no elements and no identity"
             )
         return self.result(x.dtype), tuple([n for i, n in enumerate(x.shape) if i not in axes])
+
+    def combine(self, dtype: DType) -> Any:
+        """The scalar operation that combines two elements."""
+        raise NotImplementedError(f"reduction {self.name} does not say how elements are combined")
 
     def result(self, dtype: DType) -> DType:
         """The result's dtype."""

@@ -15,13 +15,15 @@ gives one of the same kind: so these two close the set. A window that is not wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import dtype as dtypes
+from .. import elements as e
+from .. import scalar, sint
 from ..prim import (
     Primitive,
     Sample,
@@ -33,7 +35,8 @@ from ..prim import (
     spell,
     zeros_like,
 )
-from ..uop import UOp
+from ..sint import Dimension
+from ..uop import UOp, const
 from .arithmetic import eq, ge, mul
 from .movement import iota, move_axis, reshape
 from .selection import convert, where
@@ -72,6 +75,26 @@ class _Windows(Primitive):
             )
         if not all(0 <= s and s <= n for s, n in zip(sizes, operand.shape[batch_dims:], strict=True)):
             raise ValueError(f"{attempt}: the window does not fit into the operand")
+
+    def _windows(
+        self, node: UOp, window: e.Index, condition: UOp | None
+    ) -> Generator[list[e.Request], list[UOp], Any]:
+        """Where the window of a gather or scatter begins along each axis that is not a batch axis, and whether it is within the
+        operand; `window` is the window's index, batch axes included."""
+        operand, indices = node.src[:2]
+        axes, sizes, batch_dims = (node.params[name] for name in ("axes", "sizes", "batch_dims"))
+        starts: list[Dimension] = [0] * len(sizes)
+        inside: list[UOp | bool] = []
+        values = yield [(indices, (*window, i), condition) for i in range(len(axes))]
+        for axis, value in zip(axes, values, strict=True):
+            if dtypes.kind(value.dtype) == "unsigned" and value.dtype.itemsize == 8:
+                value = scalar.build(scalar.MIN, value, const(2**62, value.dtype))
+            # A cast, even of an int64, makes it an atom of the index expression.
+            start: Dimension = scalar.build(scalar.CAST, value, arg=dtypes.int64)
+            room = operand.shape[axis] - sizes[axis - batch_dims]
+            inside += [e.at_most(0, start), e.at_most(start, room)]
+            starts[axis - batch_dims] = sint.minimum(sint.maximum(start, 0), room)
+        return starts, e.conjunction(inside)
 
     def _elements(
         self, shape: tuple[int, ...], indices: Any, axes: Any, sizes: Any, batch_dims: int, mode: str
@@ -116,6 +139,15 @@ class Gather(_Windows):
     def out(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
         self._check(operand, indices, axes, sizes, batch_dims, mode)
         return operand.dtype, (*indices.shape[:-1], *sizes)
+
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        count = node.src[1].ndim - 1
+        starts, inside = yield from self._windows(node, index[:count], condition)
+        moved = tuple([sint.add(start, i) for start, i in zip(starts, index[count:], strict=True)])
+        (value,) = yield [(node.src[0], (*index[: node.params["batch_dims"]], *moved), condition)]
+        if node.params["mode"] == "clip" or inside is True:
+            return value
+        return scalar.build(scalar.WHERE, e.condition_node(inside), value, const(0, node.dtype))
 
     def reference(
         self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str
@@ -222,6 +254,33 @@ class Scatter(_Windows):
                 f"scatter into {spell([operand, indices])} needs updates {needed}, not {spell([updates])}"
             )
         return operand.dtype, operand.shape
+
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        """Of a single window: each element of the operand is within it or not."""
+        operand, indices, updates = node.src
+        batch_dims, sizes, kind = (node.params[name] for name in ("batch_dims", "sizes", "kind"))
+        window = (*index[:batch_dims], *[0] * (indices.ndim - 1 - batch_dims))
+        starts, inside = yield from self._windows(node, window, condition)
+        offsets = [sint.sub(i, start) for start, i in zip(starts, index[batch_dims:], strict=True)]
+        conditions = [
+            c for at, n in zip(offsets, sizes, strict=True) for c in (e.at_most(0, at), e.at_most(at, n - 1))
+        ]
+        within = e.conjunction(conditions if node.params["mode"] == "clip" else [*conditions, inside])
+        if within is False:
+            (value,) = yield [(operand, index, condition)]
+            return value
+        mask = e.condition_node(within)
+        value, update = yield [
+            (operand, index, condition),
+            (updates, (*window, *offsets), condition if within is True else e.both(condition, mask)),
+        ]
+        combine = {"add": scalar.ADD, "mul": scalar.MUL, "min": scalar.MIN, "max": scalar.MAX}.get(kind)
+        changed = update if combine is None else scalar.build(combine, value, update)
+        return scalar.build(scalar.WHERE, mask, changed, value)
+
+    def has_element(self, node: UOp) -> bool:
+        indices, batch_dims = node.src[1], node.params["batch_dims"]
+        return all(n == 1 for n in indices.shape[batch_dims:-1]) and node.dtype is not dtypes.bool_
 
     def reference(
         self,

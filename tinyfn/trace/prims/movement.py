@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import dtype as dtypes
+from .. import elements as e
+from .. import scalar, sint
 from ..dtype import DType
 from ..prim import Linear, Primitive, Sample, broadcast_to_batch, full, instantiate_batch, spell, zeros_like
+from ..sint import Dimension
 from ..uop import UOp
 from .reduction import reduce_sum
 from .selection import where
@@ -50,6 +53,16 @@ class Reshape(Movement):
             )
         return x.dtype, shape
 
+    def source_index(self, node: UOp, index: e.Index) -> e.Index:
+        source = node.src[0]
+        # Axes that both shapes end or begin with keep their index, so that no division enters.
+        head = _equal_sizes(node.shape, source.shape)
+        tail = _equal_sizes(node.shape[head:][::-1], source.shape[head:][::-1])
+        middle = slice(head, len(node.shape) - tail)
+        inner = source.shape[head : len(source.shape) - tail]
+        moved = e.unravel(inner, e.position(node.shape[middle], index[middle]))
+        return (*index[:head], *moved, *index[len(node.shape) - tail :])
+
     def reference(self, x: Any, *, shape: tuple[int, ...]) -> Any:
         return np.reshape(x, shape)
 
@@ -79,6 +92,12 @@ class Transpose(Movement):
                 f"can't transpose {spell([x])} by {permutation}: it is not a permutation of its {x.ndim} axes"
             )
         return x.dtype, tuple([x.shape[axis] for axis in permutation])
+
+    def source_index(self, node: UOp, index: e.Index) -> e.Index:
+        source_index: list[Dimension] = [0] * len(index)
+        for i, axis in zip(index, node.params["permutation"], strict=True):
+            source_index[axis] = i
+        return tuple(source_index)
 
     def reference(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
         return np.transpose(x, permutation)
@@ -112,6 +131,10 @@ class Broadcast(Movement):
         ):
             raise ValueError(f"can't broadcast {spell([x])} into shape {_shape(shape)} along axes {axes}")
         return x.dtype, shape
+
+    def source_index(self, node: UOp, index: e.Index) -> e.Index:
+        source, axes = node.src[0], node.params["axes"]
+        return tuple([0 if n == 1 else index[a] for n, a in zip(source.shape, axes, strict=True)])
 
     def reference(self, x: Any, *, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
         x = np.ascontiguousarray(x) if axes else np.asarray(x)
@@ -165,6 +188,30 @@ class Pad(Primitive):
             for n, before, after, between in zip(x.shape, low, high, interior, strict=True)
         ]
         return x.dtype, tuple(shape)
+
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        source, fill = node.src
+        moved: list[Dimension] = []
+        conditions: list[UOp | bool] = []
+        along = zip(index, source.shape, *(node.params[name] for name in ("low", "interior")), strict=True)
+        for i, n, low, interior in along:
+            at = sint.sub(i, low)
+            conditions += [e.at_most(0, at), e.at_most(at, (n - 1) * (interior + 1))]
+            if interior:
+                at = sint.maximum(at, 0)
+                conditions.append(e.equal(sint.mod(at, interior + 1), 0))
+                at = sint.floordiv(at, interior + 1)
+            moved.append(at)
+        inside = e.conjunction(conditions)
+        if inside is False:
+            (value,) = yield [(fill, (), condition)]
+            return value
+        if inside is True:
+            (value,) = yield [(source, tuple(moved), condition)]
+            return value
+        assert isinstance(inside, UOp)
+        value, other = yield [(source, tuple(moved), e.both(condition, inside)), (fill, (), condition)]
+        return scalar.build(scalar.WHERE, inside, value, other)
 
     def reference(
         self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
@@ -250,6 +297,10 @@ class Slice(Movement):
             raise ValueError(f"slice of {spell([x])} from {start} to {limit} is not within the array")
         return x.dtype, tuple([(b - a + s - 1) // s for a, b, s in zip(start, limit, step, strict=True)])
 
+    def source_index(self, node: UOp, index: e.Index) -> e.Index:
+        start, step = node.params["start"], node.params["step"]
+        return tuple([sint.add(a, sint.mul(i, s)) for i, a, s in zip(index, start, step, strict=True)])
+
     def reference(
         self, x: Any, *, start: tuple[int, ...], limit: tuple[int, ...], step: tuple[int, ...]
     ) -> Any:
@@ -278,6 +329,10 @@ class Flip(Movement):
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
             raise ValueError(f"can't flip {spell([x])} along axes {axes}")
         return x.dtype, x.shape
+
+    def source_index(self, node: UOp, index: e.Index) -> e.Index:
+        axes, along = node.params["axes"], zip(index, node.shape, strict=True)
+        return tuple([sint.sub(n - 1, i) if a in axes else i for a, (i, n) in enumerate(along)])
 
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.flip(x, axes)
@@ -309,6 +364,27 @@ class Concatenate(Linear):
             raise ValueError(f"can't concatenate {spell(args)} along axis {axis}: their other axes differ")
         total = sum([a.shape[axis] for a in args])
         return first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])
+
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        axis = node.params["axis"]
+        i = index[axis]
+        begin: Dimension = 0
+        requests: list[e.Request] = []
+        inside: list[UOp | bool] = []
+        for source in node.src:
+            at = sint.sub(i, begin)
+            begin = sint.add(begin, source.shape[axis])
+            within = e.conjunction([e.at_most(0, at), e.at_most(at, sint.sub(source.shape[axis], 1))])
+            if within is not False:
+                needed = condition if within is True else e.both(condition, within)
+                requests.append((source, (*index[:axis], at, *index[axis + 1 :]), needed))
+                inside.append(within)
+        values = yield requests
+        result = values[-1]
+        for value, within in reversed(list(zip(values[:-1], inside[:-1], strict=True))):
+            assert isinstance(within, UOp)
+            result = scalar.build(scalar.WHERE, within, value, result)
+        return result
 
     def reference(self, *args: Any, axis: int) -> Any:
         return np.concatenate(args, axis)
@@ -351,6 +427,10 @@ class Iota(Primitive):
             raise TypeError(f"iota of {dtype.name}: choose an integer or a float dtype")
         return dtype, shape
 
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        yield []
+        return scalar.build(scalar.CAST, e.as_node(index[node.params["axis"]]), arg=node.dtype)
+
     def reference(self, *, dtype: DType, shape: tuple[int, ...], axis: int) -> Any:
         numbers = np.arange(shape[axis]).astype(dtype)
         return np.broadcast_to(numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
@@ -362,6 +442,14 @@ class Iota(Primitive):
         for dtype in (dtypes.int32, dtypes.float32, dtypes.uint8, dtypes.bfloat16):
             yield Sample((), {"dtype": dtype, "shape": (2, 3), "axis": 1}, differentiable=False)
         yield Sample((), {"dtype": dtypes.int32, "shape": (0,), "axis": 0}, differentiable=False)
+
+
+def _equal_sizes(a: Sequence[Dimension], b: Sequence[Dimension]) -> int:
+    """With how many equal sizes two shapes begin."""
+    count = 0
+    while count < min(len(a), len(b)) and a[count] == b[count]:
+        count += 1
+    return count
 
 
 def _size(shape: tuple[Any, ...]) -> Any:

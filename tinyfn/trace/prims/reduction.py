@@ -11,6 +11,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import DType
 from ..prim import _BITS, REGISTRY, Linear, Primitive, Reduction, Sample, _distinct, full_like, spell
+from ..scalar import ADD, AND, MAX, MIN, MUL, OR, ScalarOp
 from ..uop import UOp
 from .arithmetic import eq, max
 from .selection import convert
@@ -31,6 +32,9 @@ def spread(y: UOp, axes: tuple[int, ...], shape: tuple[Any, ...]) -> UOp:
 class ReduceSum(Reduction, Linear):
     """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0."""
 
+    def combine(self, dtype: DType) -> ScalarOp:
+        return ADD
+
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.sum, axes)
 
@@ -40,6 +44,9 @@ class ReduceSum(Reduction, Linear):
 
 class ReduceProd(Reduction):
     """The product over axes. The product of nothing is 1."""
+
+    def combine(self, dtype: DType) -> ScalarOp:
+        return MUL
 
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return _wide(x, np.prod, axes)
@@ -82,6 +89,9 @@ class ReduceMax(Reduction):
     kinds = (*_BITS, "float")
     needs_elements = True
 
+    def combine(self, dtype: DType) -> ScalarOp:
+        return OR if dtype is dtypes.bool_ else MAX
+
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.max(x, axis=axes)
 
@@ -107,6 +117,9 @@ class ReduceMax(Reduction):
 class ReduceMin(ReduceMax):
     """The least element over axes, NaN if there is one; ties share the derivative equally."""
 
+    def combine(self, dtype: DType) -> ScalarOp:
+        return AND if dtype is dtypes.bool_ else MIN
+
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.min(x, axis=axes)
 
@@ -116,6 +129,9 @@ class ReduceAnd(Reduction):
 
     kinds = ("bool",)
 
+    def combine(self, dtype: DType) -> ScalarOp:
+        return AND
+
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.all(x, axis=axes)
 
@@ -124,6 +140,9 @@ class ReduceOr(Reduction):
     """Whether any bool over axes holds. None of nothing holds."""
 
     kinds = ("bool",)
+
+    def combine(self, dtype: DType) -> ScalarOp:
+        return OR
 
     def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         return np.any(x, axis=axes)
