@@ -172,7 +172,7 @@ def table(steps: Sequence[ProgramSpec | HostCall]) -> list[str]:
 def opts_of(step: ProgramSpec) -> str:
     """The schedules of a kernel: `UPCAST:1:16` is an opt, what it does to, and how much."""
     parts = []
-    for opts in dict.fromkeys(step.applied_opts or ()):
+    for opts in filter(None, dict.fromkeys(step.applied_opts or ())):
         parts.append(
             " ".join(":".join(str(v) for v in (o.op.name, o.axis, o.arg) if v is not None) for o in opts)
         )
