@@ -14,7 +14,7 @@ from tests.cuda.emulator import Emulated, unwritten
 from tests.cuda.running import Programs, kernels, launch
 from tests.lower import pointwise
 from tests.lower.test_nests import FUNCTIONS, agree, lowered
-from tests.lower.test_render_nests import CASES, Case, add, array, at, mul, ranges, values
+from tests.lower.test_render_nests import CASES, Case, add, array, at, clamped, mul, ranges, values
 from tests.lower.test_render_parts import LEAVES, one_kernel, partial_sums
 from tinyfn.devices.nvrtc import compile_cuda
 from tinyfn.lower import cuda_schedule, render_cuda
@@ -68,9 +68,36 @@ def columns_and_rows() -> Case:
     return Nest((o,), (first, second, third), frozenset()), values(x)
 
 
+def row_written_again() -> Case:
+    """A row whose elements are written at several points of a pass: the last one counts."""
+    x, out = array(3, 5, 40), array(3, 5, 40)
+    (o,), (i, k), buffer = ranges("o", 3), ranges("i", 5, 40), array(40)
+    first = Pass((i, k), (), (Store(out, at((o, 200), (i, 40), k), load(x, (o, i, k))),))
+    keep = Pass((k,), (), (Store(buffer, at(k), load(x, (o, 4, k))),))
+    again = Pass(
+        (i, k), (), (Store(out, at((o, 200), (i, 40), k), add(load(buffer, (k,)), load(x, (o, i, k)))),)
+    )
+    return Nest((o,), (first, keep, again), frozenset((buffer,))), values(x)
+
+
+def row_read_by_data() -> Case:
+    """A row that is read where another array says, only if a condition on the row itself holds."""
+    x, where, out = array(3, 90), array(90, dtype=dtypes.int32), array(3, 90)
+    (o,), (k,), buffer = ranges("o", 3), ranges("i", 90), array(90)
+    keep = Pass((k,), (), (Store(buffer, at(k), load(x, (o, k))),))
+    positive = s.build(s.LT, const(0, dtypes.float32), load(buffer, (k,)))
+    picked = load(buffer, (clamped(load(where, (k,)), 90),), positive)
+    return Nest((o,), (keep, Pass((k,), (), (Store(out, at((o, 90), k), picked),))), frozenset((buffer,))), {
+        **values(x),
+        **values(where, low=-10, high=120),
+    }
+
+
 NESTS: dict[str, Callable[[], Case]] = {
     **CASES,
     "columns_and_rows": columns_and_rows,
+    "row_written_again": row_written_again,
+    "row_read_by_data": row_read_by_data,
     "row in registers": lambda: row_of(100, lambda k: k),
     "row in shared memory": lambda: row_of(100, lambda k: sint.sub(99, k)),
     "row in the shared memory of a block": lambda: row_of(5000, lambda k: sint.sub(4999, k)),

@@ -16,7 +16,7 @@ from ..trace import sint
 from ..trace.uop import CONST, UOp
 from .cuda_expressions import TYPES, Expressions, Scope, Writer, literal, type_of
 from .cuda_function import THREADS, WARP, Function, device_function, pointers
-from .cuda_schedule import Mapping, apply, choose, inner_size, is_vector, points_of
+from .cuda_schedule import Mapping, apply, choose, inner_size, is_vector, loads_of, points_of
 from .index import LOAD
 from .nest import Nest, Pass, Reduce, elements_of, result, size_of
 from .opts import Opt
@@ -333,20 +333,9 @@ def _order(nest: Nest, array: UOp) -> int:
 
 
 def _touched(each: Pass) -> tuple[set[UOp], set[UOp]]:
-    """The arrays that a pass loads and stores."""
-    loaded: set[UOp] = set()
-    stored: set[UOp] = set()
-    for part in each.every():
-        stored |= {s.node for s in part.stores}
-        pending = [
-            *(r.value for r in part.reductions),
-            *(e for s in part.stores for e in (s.value, s.position)),
-        ]
-        while pending:
-            loads = [n for n in elements_of(*pending) if n.op is LOAD]
-            loaded |= {n.arg for n in loads}
-            pending = [s for n in loads for s in n.src]
-    return loaded, stored
+    """The arrays that a pass loads and stores, with those of the passes within it."""
+    loaded = {load.arg for part in each.every() for load in loads_of(part)}
+    return loaded, {store.node for part in each.every() for store in part.stores}
 
 
 def _touches(each: Pass, arrays: frozenset[UOp]) -> bool:

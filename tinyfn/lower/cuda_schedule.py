@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..trace import sint
 from ..trace.uop import UOp
 from .cuda_function import SHARED_MAX, THREADS, WARP
-from .index import LOAD
+from .index import LOAD, as_node, position
 from .linear import linear
 from .nest import Nest, Pass, elements_of, size_of, step_along
 from .opts import Opt, OptError, OptOps
@@ -170,18 +170,18 @@ def _width(nest: Nest) -> int:
     for node in elements_of(*[store.value for store in stores]):
         if node.op is LOAD and len(node.src) == 1:
             accesses.append((node.arg, node.src[0]))
-    widest = [VECTOR_BYTES // a.dtype.itemsize for a, position in accesses if is_vector(position, nest, 2)]
+    widest = [VECTOR_BYTES // a.dtype.itemsize for a, where in accesses if is_vector(where, nest, 2)]
     width = min(widest, default=1)
     while width > 1 and size_of(nest.outer[-1]) % width:
         width //= 2
-    while width > 1 and not any(is_vector(position, nest, width) for _, position in accesses):
+    while width > 1 and not any(is_vector(where, nest, width) for _, where in accesses):
         width //= 2
     return width
 
 
-def is_vector(position: UOp, nest: Nest, width: int) -> bool:
+def is_vector(where: UOp, nest: Nest, width: int) -> bool:
     """Whether the elements at so many neighbouring points lie side by side, and begin where a vector may begin."""
-    form, last = linear(position), nest.outer[-1]
+    form, last = linear(where), nest.outer[-1]
     others = [step for r, step in form.steps.items() if r is not last]
     aligned = all(n % width == 0 for n in (form.constant, *others))
     return form.along(last) == 1 and not form.other and aligned
@@ -208,19 +208,30 @@ def _local_size(nest: Nest, array: UOp) -> int:
 
 
 def _own_elements(nest: Nest, array: UOp, group: int) -> bool:
-    """Whether each thread of a group reads only those elements of a local array that it wrote, and they are few."""
+    """Whether each thread of a group reads only those elements of a local array that it wrote, and they are few.
+
+    So it is if all passes that touch the array have the same ranges, and touch at each point the element of that point."""
     spaces = set()
     for each in nest.every():
-        touched = {s.position for s in each.stores if s.node is array}
-        for expression in (*(r.value for r in each.reductions), *(s.value for s in each.stores)):
-            touched |= {n.src[0] for n in elements_of(expression) if n.op is LOAD and n.arg is array}
-        if any(n.op is LOAD and n.arg is array for s in each.stores for n in elements_of(s.position)):
-            return False
-        for position in touched:
-            spaces.add((each.inner, position))
-        if touched and (each.passes or not each.inner):
-            return False
+        positions = {s.position for s in each.stores if s.node is array}
+        positions |= {load.src[0] for load in loads_of(each) if load.arg is array}
+        if positions:
+            point = as_node(position([size_of(r) for r in each.inner], each.inner))
+            if positions != {point} or each.passes or not each.inner:
+                return False
+            spaces.add(each.inner)
     if len(spaces) != 1 or any(each.passes for each in nest.passes):
         return False
-    ((inner, _),) = spaces
+    (inner,) = spaces
     return -(-prod(size_of(r) for r in inner) // group) <= REGISTERS
+
+
+def loads_of(each: Pass) -> list[UOp]:
+    """The elements that a pass loads itself, those in positions and conditions of others included."""
+    found: dict[UOp, None] = {}
+    pending = [*(r.value for r in each.reductions), *(e for s in each.stores for e in (s.value, s.position))]
+    while pending:
+        loads = [n for n in elements_of(*pending) if n.op is LOAD and n not in found]
+        found |= dict.fromkeys(loads)
+        pending = [s for n in loads for s in n.src]
+    return list(found)
