@@ -36,17 +36,23 @@ class Plan(NamedTuple):
 
 def dots_pay(m: int, n: int, k: int, a_along_k: bool) -> bool:
     """Whether to compute m rows, times columns that are contiguous in k, as dot products."""
-    return m <= THIN or (m <= 32 and k >= 256 and a_along_k and m <= n)
+    return m <= THIN or (a_along_k and m <= n and ((m <= 16 and k >= 256) or (m <= 32 and k >= 1024)))
 
 
 def oriented(contraction: Contraction) -> Contraction:
     """The contraction or its transpose: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
     c = contraction
     column_vector = c.n == 1 and c.m > 1
-    plain = c.producer_a is None and c.a.dtype == c.accumulator
-    thin = c.n < c.m and c.a.column == 1 and (c.n <= THIN or plain) and dots_pay(c.n, c.m, c.k, c.b.row == 1)
+    plain_a, plain_b = (x.dtype == c.accumulator for x in (c.a, c.b))
+    plain_a, plain_b = plain_a and c.producer_a is None, plain_b and c.producer_b is None
+    thin = (
+        c.n < c.m and c.a.column == 1 and (c.n <= THIN or plain_a) and dots_pay(c.n, c.m, c.k, c.b.row == 1)
+    )
+    flat = (
+        c.m <= c.n and c.b.row == 1 and (c.m <= THIN or plain_b) and dots_pay(c.m, c.n, c.k, c.a.column == 1)
+    )
     columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
-    if c.a.column == 1 and c.b.row == 1 and min(c.m, c.n) > THIN:
+    if c.a.column == 1 and c.b.row == 1 and not flat:
         # Both are packed from rows along k, B by transposing squares. For long sums that should be the smaller one, although
         # then C may be stored element by element. Cycles for an element, about: 0.4 for transposing, 1.5 for storing.
         if 0.4 * abs(c.n - c.m) * c.k > 1.5 * c.m * c.n:

@@ -129,11 +129,15 @@ def _dots(
         sums = loop.carried
     if c.k % lanes:
         sums = step(Index(None, whole), c.k % lanes, sums)
-    places = [Place(batch, row + i, column + j) for i in range(rows) for j in range(columns)]
-    totals = [reduce_lanes(b, value, dtype, lanes) for value in sums]
+    # Each row of results becomes a vector, so that an epilogue computes with vectors here as well.
+    places = [Place(batch, row + i, column, 1, columns) for i in range(rows)]
+    kept = b.local(dtype, rows * columns)
+    for i, value in enumerate(sums):
+        b.store(reduce_lanes(b, value, dtype, lanes), b.address(kept, i, dtype), dtype)
+    totals = [b.load(b.address(kept, i * columns, dtype), dtype, columns) for i in range(rows)]
     if c.accumulate:
         totals = [
-            b.sum(b.convert(b.read(c.c, place), c.c.dtype, dtype), total, dtype)
+            b.sum(b.convert(b.read(c.c, place), c.c.dtype, dtype, columns), total, dtype)
             for place, total in zip(places, totals, strict=True)
         ]
     _finish(g, b, totals, places, Index(None, rows))
