@@ -18,6 +18,7 @@ from tinyfn.devices import cuda_driver, default_device, set_default_device
 from tinyfn.devices.cuda import CudaProgram
 from tinyfn.devices.cuda_driver import CudaDevice
 from tinyfn.devices.nvrtc import CudaError
+from tinyfn.optax_like import adam
 from tinyfn.trace.execute import step
 
 
@@ -149,3 +150,42 @@ def test_a_fork_is_told_that_it_cannot(fake: Fake) -> None:
         except CudaError as error:
             os._exit(0 if "fork" in str(error) else 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_training_on_the_device(fake: Fake) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(24, 12)).astype(np.float32), rng.normal(size=(24, 3)).astype(np.float32)
+
+    def train(device: str) -> list[Any]:
+        rng, before = np.random.default_rng(1), default_device()
+        set_default_device(device)
+        try:
+            params = {
+                "w0": tnp.asarray(rng.normal(size=(12, 16)).astype(np.float32)), "b0": tnp.zeros(16),
+                "w1": tnp.asarray(rng.normal(size=(16, 3)).astype(np.float32)), "b1": tnp.zeros(3),
+            }  # fmt: skip
+            optimizer = adam(0.01)
+
+            def loss(params: Any, x: Any, y: Any) -> Any:
+                hidden = tnp.tanh(x @ params["w0"] + params["b0"])
+                return ((hidden @ params["w1"] + params["b1"] - y) ** 2).mean()
+
+            @tinyfn.jit
+            def step(params: Any, state: Any, x: Any, y: Any) -> Any:
+                value, gradient = tinyfn.value_and_grad(loss)(params, x, y)
+                params, state = optimizer.step(params, gradient, state)
+                return value, params, state
+
+            state, losses = optimizer.init(params), []
+            data = tnp.asarray(x), tnp.asarray(y)
+            for i in range(4):
+                uploads = fake.uploads
+                value, params, state = step(params, state, *data)
+                losses.append(np.asarray(value))
+                assert i == 0 or fake.uploads == uploads
+            return [*losses, *[np.asarray(params[name]) for name in sorted(params)]]
+        finally:
+            set_default_device(before)
+
+    for got, expected in zip(train("cuda"), train("numpy"), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
