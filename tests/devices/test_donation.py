@@ -218,3 +218,78 @@ def test_an_optimizer_step_allocates_nothing() -> None:
         assert {where(a) for a in leaves(state)} == places
     for a, b in zip(leaves(state), leaves(expected), strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+# Random programs, in which values of one shape are read in all ways, and several of them are results.
+
+ONE = [
+    lambda x: x + 1.0,
+    lambda x: tnp.tanh(x),
+    lambda x: x.T,
+    lambda x: x[::-1],
+    lambda x: tnp.roll(x, 3, 1),
+    lambda x: x - x.max(-1, keepdims=True),
+    lambda x: x - x.mean(0),
+    lambda x: tinyfn.nn.softmax(x),
+    lambda x: tnp.sort(x, 0),
+    lambda x: x.reshape(-1)[::-1].reshape(x.shape),
+    lambda x: tnp.concatenate([x[5:], x[:5]]),
+    lambda x: x[:1] + x * 0.5,
+]
+TWO = [
+    lambda x, y: x + y,
+    lambda x, y: x * y - x,
+    lambda x, y: tnp.where(x > 0, x, y),
+    lambda x, y: x + y.T,
+    lambda x, y: (x @ y) / 20.0,
+    lambda x, y: x @ y.T / 20.0 + x,
+]
+
+
+def random_program(seed: int) -> Callable[..., Any]:
+    generator = np.random.default_rng(seed)
+    plan: list[Any] = []
+    count = 3
+    for _ in range(int(generator.integers(2, 9))):
+        function = [*ONE, *TWO, *TWO][generator.integers(0, len(ONE) + 2 * len(TWO))]
+        # Mostly of late values, so that earlier ones are read for the last time on the way.
+        sources = [int(max(0, count - 1 - generator.integers(0, 5))) for _ in range(2)]
+        plan.append((function, sources[: 1 if function in ONE else 2]))
+        count += 1
+    results = sorted({int(i) for i in generator.integers(3 if seed % 3 else 0, count, 3)})
+
+    def program(*arguments: Any) -> Any:
+        values = list(arguments)
+        for function, sources in plan:
+            values.append(function(*[values[i] for i in sources]))
+        return [values[i] for i in results]
+
+    return program
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_donation_changes_no_bit_of_random_programs(seed: int) -> None:
+    program = random_program(seed)
+    arguments = [numbers(37, 37, seed=i) for i in range(3)]
+    wanted = jit(program)(*arguments)
+    for a, b in zip(
+        wanted, program(*arguments), strict=True
+    ):  # step by step, where every value has memory of its own
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-3, atol=1e-4)
+    donating = jit(program, donate_argnums=(0, 1, 2))
+    for _ in range(3):
+        given = [fresh(a) for a in arguments]
+        for a, b in zip(donating(*given), wanted, strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_random_programs_do_write_in_place() -> None:
+    written = 0
+    for seed in range(40):
+        arguments = [numbers(37, 37, seed=i) for i in range(3)]
+        given = [fresh(a) for a in arguments]
+        places = {where(a) for a in given}
+        written += sum(
+            where(a) in places for a in jit(random_program(seed), donate_argnums=(0, 1, 2))(*given)
+        )
+    assert written >= 40

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from sys import getrefcount
@@ -112,7 +113,7 @@ def result_maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], np.ndarray]
 def is_alone(arrays: list[Any], index: int) -> bool:
     """Whether nothing but this list sees the memory of one of its arrays."""
     value = arrays[index]
-    if getrefcount(value) != _REFERENCES:
+    if not _COUNTED or getrefcount(value) != _REFERENCES:
         return False
     while True:
         base = value.base
@@ -132,6 +133,8 @@ def _references(arrays: list[Any]) -> int:
     return getrefcount(value)
 
 
+# Without a global lock the counts of references say nothing.
+_COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()
 # What `getrefcount` says of an object that one list or array and one variable refer to.
 _REFERENCES = _references([object()])
 

@@ -7,6 +7,7 @@ the static ones. It is filled only after a trace has succeeded, and bounded: the
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -32,6 +33,12 @@ DEFAULT_CACHE_SIZE = 4096
 _COMPARED = (
     64  # with how many of the latest signatures a new one is compared, to explain why it was not in the cache
 )
+
+
+# Of all jitted functions: they hold it for a moment only, and a fork must not find it held.
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class CacheInfo(NamedTuple):
@@ -89,7 +96,6 @@ class Jitted:
         self.static_argnums, self.static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
         self._cache: OrderedDict[Any, _Program] = OrderedDict()
-        self._lock = threading.Lock()
         self._cache_size = cache_size
         self._hits = self._misses = 0
         self._last_miss = "not called yet"
@@ -146,7 +152,7 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget all traces."""
-        with self._lock:
+        with _lock:
             self._cache.clear()
             self._fast = None
 
@@ -187,7 +193,7 @@ class Jitted:
         key = (given.tree, given.signature(), static)
         program = self._cache.get(key)
         if program is not None:
-            with self._lock:
+            with _lock:
                 self._hits += 1
                 if key in self._cache:  # unless another thread has just dropped it
                     self._cache.move_to_end(key)
@@ -200,7 +206,7 @@ class Jitted:
             program.times = times
             for node, name in zip(program.compiled.inputs, given.names(), strict=False):
                 node.arg.name = node.arg.name or name  # for what is printed
-        with self._lock:
+        with _lock:
             self._misses += 1
             self._last_miss = self._explain(key, given)
             if reusable:
