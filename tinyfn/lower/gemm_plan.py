@@ -85,7 +85,9 @@ def make_plan(c: Contraction, target: Target) -> Plan:
         large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
         pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
         pack_a = not plain_a or (c.n > columns and large) or _rows_collide(c, rows)
-        k_block = round_up(target.l2_bytes // 8 // (columns * size), lanes)
+        # A panel of B stays in the second cache while the rows pass by; less of it where it is made while it is in the first.
+        panel = target.l2_bytes // (4 if c.producer_b is None else 8)
+        k_block = round_up(panel // (columns * size), lanes)
         if not pack_b and c.m <= THIN:
             k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
         unit = lcm(lanes, unrolled(digits_of(c.producer_b)) if c.producer_b else 1)
@@ -145,7 +147,7 @@ def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
         total = 0.0
         for count, width in ((vectors // v, v), (1, vectors % v)):
             total += count * (whole * cycles(r, width) + cycles(rest, width))
-        own = 0.01 * bool(rest) + 0.02 * bool(vectors % v)  # each costs a tile more of code
+        own = 0.02 * bool(rest) + 0.03 * bool(vectors % v)  # each costs a tile more of code
         return total * (1 + own), -r * v
 
     shapes = [
