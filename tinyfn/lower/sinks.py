@@ -22,7 +22,7 @@ RECOMPUTE_LIMIT = 12
 # An elementwise value that takes more than this is kept for its reader in any case: no nest shall have many more.
 LONG = 500
 # One that takes more than this is not computed in the tiles of a contraction that reads it.
-PRODUCER_LIMIT = 16
+PRODUCER_LIMIT = 4
 
 
 def compiles(node: UOp) -> bool:
@@ -41,6 +41,10 @@ def compiles(node: UOp) -> bool:
 
 _MULTIPLIED = frozenset((*dtypes.INTEGERS, *dtypes.FLOATS))
 _COMPUTED = _MULTIPLIED | {dtypes.bool_}
+
+
+_NONE: frozenset[UOp] = frozenset()
+_MANY = 8
 
 
 def home(node: UOp) -> UOp:
@@ -81,6 +85,7 @@ class Sinks:
                 wanted.update(map(home, node.src))
                 self.views |= dict.fromkeys(s for s in node.src if home(s) is not s)
         self._wanted = wanted
+        self._arrays: dict[UOp, frozenset[UOp]] = {}
         self.weight: dict[UOp, int] = {}
         for node in self._order:
             if node.op is INPUT or node.op is CONST or not compiles(node):
@@ -113,17 +118,29 @@ class Sinks:
             if node.op in CONTRACTIONS:
                 wanted.add(self._last(node))
             return
+        self._arrays[node] = arrays = self._arrays_of(node)
         if weight > LONG:
             wanted.add(node)
         # One number is computed again by whoever needs it, once for the whole kernel.
-        elif weight > RECOMPUTE_LIMIT and any(n != 1 for n in node.shape):
-            repeated = any(u.op is p.broadcast and sint.prod(u.shape) != sint.prod(node.shape) for u in users)
-            shared = len(users) > 1 and is_elementwise(node)
-            multiplied = weight > PRODUCER_LIMIT and any(
-                u.op in CONTRACTIONS for u in map(self._reader, users)
-            )
-            if repeated or shared or multiplied:
+        elif any(n != 1 for n in node.shape):
+            costly, size = weight > RECOMPUTE_LIMIT, sint.prod(node.shape)
+            repeated = costly and any(u.op is p.broadcast and sint.prod(u.shape) != size for u in users)
+            shared = (costly or len(arrays) > 1) and len(users) > 1 and is_elementwise(node)
+            producer = weight > PRODUCER_LIMIT and any(u.op in CONTRACTIONS for u in map(self._reader, users))
+            if repeated or shared or producer:
                 wanted.add(node)
+
+    def _arrays_of(self, node: UOp) -> frozenset[UOp]:
+        """The arrays of about its own size that a node is computed from: reading them all again may take longer than keeping it."""
+        read: set[UOp] = set()
+        for source in node.src:
+            read |= (
+                {source} if source.op is INPUT or source in self._wanted else self._arrays.get(source, _NONE)
+            )
+        if len(read) > _MANY:
+            return frozenset(list(read)[:_MANY])
+        size = sint.prod(node.shape)
+        return frozenset([a for a in read if sint.always_less_equal(size, sint.mul(sint.prod(a.shape), 2))])
 
     def _last(self, node: UOp) -> UOp:
         """The last elementwise value through which everything that uses a node goes, without many scalar ops on the way."""

@@ -64,12 +64,15 @@ class DotGeneral(Multilinear):
         count = len(batch_mine)
         begin = count + (len(free_mine) if index == 0 else 0)
         ct_free_other = tuple(range(begin, begin + len(free_other)))
-        result = dot_general(
-            ct, other, contract=(ct_free_other, free_other), batch_axes=(tuple(range(count)), batch_other)
-        )
-        # Its axes: batch, free axes of mine, contracting axes in the other's order.
+        # The axes of the product: batch, free axes of mine, contracting axes in the other's order; or these two exchanged.
         ordered = sorted(range(len(contract_other)), key=lambda i: contract_other[i])
-        have = (*batch_mine, *free_mine, *[contract_mine[i] for i in ordered])
+        summed = tuple([contract_mine[i] for i in ordered])
+        contract, batch = (ct_free_other, free_other), (tuple(range(count)), batch_other)
+        have = (*batch_mine, *summed, *free_mine)
+        if have == tuple(range(mine.ndim)) and summed and free_mine:
+            return dot_general(other, ct, contract=contract[::-1], batch_axes=batch[::-1])
+        result = dot_general(ct, other, contract=contract, batch_axes=batch)
+        have = (*batch_mine, *free_mine, *summed)
         permutation = tuple([have.index(axis) for axis in range(mine.ndim)])
         return (
             result if permutation == tuple(range(mine.ndim)) else transpose(result, permutation=permutation)
