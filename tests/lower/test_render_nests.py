@@ -12,6 +12,7 @@ from tests.lower import pointwise
 from tests.lower.compiled import run_kernel
 from tinyfn.lower import codegen
 from tinyfn.lower.codegen import generate
+from tinyfn.lower.group import group
 from tinyfn.lower.index import LOAD, load
 from tinyfn.lower.nest import Kernel, Nest, Pass, Reduce, Store, result
 from tinyfn.lower.target import host_target
@@ -368,3 +369,27 @@ def test_integer_ops_by_constants(dtype: str) -> None:
     run_kernel(Kernel((nest,)), got)
     for store in stores:
         np.testing.assert_array_equal(got[store.node], want[store.node], err_msg=str(store.value))
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("columns", [2, 3, 5, 6, 7, 8, 9])
+def test_short_rows_beside_a_bias(columns: int, vector_bytes: int) -> None:
+    """What is walked in order is, however short its rows; what repeats is read before the loop."""
+    import tinyfn
+    import tinyfn.numpy as tnp
+
+    x = np.random.default_rng(0).integers(-9, 9, (37, columns)).astype(np.float32)
+    bias, scale = x[0] + 1, x[:, :1].copy()
+    for function, arguments, flat in [
+        (lambda x, b: x * b + x, (x, bias), True),
+        (lambda x, b: x * b + x, (x, scale), False),
+        (lambda x: x * tnp.arange(columns), (x,), False),
+    ]:
+        graph = tinyfn.jit(function).graph(*map(tnp.asarray, arguments))  # type: ignore[operator]
+        (step,) = group(graph)
+        assert isinstance(step, Kernel)
+        assert (len(step.parts[0].outer) == 1) == (flat and columns <= 8)
+        got: dict[UOp, np.ndarray] = dict(zip(graph.inputs, arguments, strict=True))  # type: ignore[call-overload]
+        run_kernel(step, got, 2, vector_bytes=vector_bytes)
+        (want,) = graph.run(list(arguments))  # type: ignore[call-overload]
+        np.testing.assert_array_equal(got[graph.outputs[0]], np.asarray(want))

@@ -117,6 +117,10 @@ def only_ranges(index: Index) -> tuple[UOp, ...]:
     return tuple([i for i in index if isinstance(i, UOp)])
 
 
+# A last range of at most so many elements is made one with the one before, if memory is walked that way.
+SHORT = 8
+
+
 def merge_ranges(nest: Nest) -> Nest:
     """The nest with neighbouring ranges that every position steps through as through one made one.
 
@@ -135,7 +139,42 @@ def merge_ranges(nest: Nest) -> Nest:
                 break
         else:
             at += 1
-    return nest
+    return _with_long_rows(nest)
+
+
+def _with_long_rows(nest: Nest) -> Nest:
+    """The nest with a short last range and the one before made one, if that is how memory is walked.
+
+    Of the two, what does not go through memory as through one depends on the short range alone, as a bias does: it then
+    depends on a remainder, which repeats after few vectors."""
+    if len(nest.passes) != 1 or len(nest.outer) < 2 or nest.passes[0].inner or nest.passes[0].reductions:
+        return nest
+    *rest, a, b = nest.outer
+    size = size_of(b)
+    if size > SHORT or size_of(a) < SHORT:
+        return nest
+    (only,) = nest.passes
+    nodes = elements_of(*[s.value for s in only.stores])
+    loads = [node for node in nodes if node.op is LOAD]
+    if a in nodes or b in nodes or any(len(load.src) > 1 for load in loads):
+        return nest
+    for position, may_repeat in [(s.position, False) for s in only.stores] + [
+        (n.src[0], True) for n in loads
+    ]:
+        slow, fast = step_along(position, a), step_along(position, b)
+        if slow is None or fast is None or not (slow == size * fast or (may_repeat and slow == 0)):
+            return nest
+    whole = sint.Variable(b.arg[0], 0, size_of(a) * size - 1)
+    mapping: dict[UOp, Any] = {a: sint.floordiv(whole, size), b: sint.mod(whole, size)}
+    new: dict[UOp, UOp] = {}
+    for node in nodes:
+        if node.op is LOAD:
+            at = as_node(sint.substitute(node.src[0], mapping))
+            new[node] = make(LOAD, (at,), node.arg, node.dtype, ())
+        else:
+            new[node] = rebuild(node, tuple([new[s] for s in node.src]))
+    stores = [Store(s.node, as_node(sint.substitute(s.position, mapping)), new[s.value]) for s in only.stores]
+    return Nest((*rest, whole), (Pass((), (), tuple(stores)),), nest.local)
 
 
 def _merged(nest: Nest, a: UOp, b: UOp) -> Nest | None:

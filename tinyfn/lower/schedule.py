@@ -7,11 +7,13 @@ chosen follows from an estimate of the instructions: what lies side by side in m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..trace import scalar
 from ..trace.debug import stage
-from ..trace.uop import CONST, UOp
+from ..trace.uop import CONST, UOp, toposort
 from .index import LOAD
 from .linear import Linear, linear
 from .nest import Nest, Pass, elements_of, size_of
@@ -20,6 +22,7 @@ from .target import Target
 
 ACCUMULATORS = 4  # vectors of a sum within a point, so that additions need not wait for each other
 COLUMNS = 24  # vectors of columns that a reduction over rows works on side by side: long runs of each row
+PERIOD = 8  # vectors side by side at most, so that what repeats after them is made once
 REGISTERS = 32  # for accumulators; more spill
 TILE = 64  # points of both ranges in a tile of what is walked along the one here and along the other there
 # Instructions, about: of a vector in memory, of a lane that is read or written alone, of adding up the lanes of a sum.
@@ -162,7 +165,7 @@ def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     columns = facts.columns(nest.outer[axis])
     if other is not None:
         result.append(Opt(OptOps.LOCAL, nest.outer.index(other), TILE))
-        columns = max(1, TILE // lanes)
+        columns *= max(1, TILE // lanes // columns)
     if columns > 1:
         result.append(Opt(OptOps.UNROLL, axis, columns))
     return result
@@ -244,11 +247,24 @@ class Facts:
     def columns(self, r: UOp) -> int:
         """How many vectors of points are worked on side by side."""
         reductions = max((len(each.reductions) for each in self.nest.every()), default=0)
-        if not reductions or any(each.passes for each in self.nest.every()):
+        if not reductions:
+            return self._period(r)
+        if any(each.passes for each in self.nest.every()):
             return 1
         vectors = -(-size_of(r) // self.lanes)
         blocks = -(-vectors // max(1, min(COLUMNS, REGISTERS // reductions)))
         return -(-vectors // (blocks + (blocks > 1 and blocks % 2)))  # an even number, for two threads
+
+    def _period(self, r: UOp) -> int:
+        """The vectors after which remainders of a range by a small number begin anew, if there are such; else 1."""
+        period = 1
+        for node in [node for each in self.passes.values() for node in each.nodes]:
+            if r in linear(node.src[0]).other:
+                for part in toposort([node.src[0]]):
+                    if part.op is scalar.MOD and part.src[0] is r and part.src[1].op is CONST:
+                        divisor = int(part.src[1].value)
+                        period = math.lcm(period, divisor // math.gcd(divisor, self.lanes))
+        return period if period <= PERIOD else 1
 
     def tiled(self, r: UOp) -> UOp | None:
         """Another outer range along which some loads go through memory, if r is that of all else."""
