@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from ..trace import dtype as dtypes
 from ..trace import sint
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS
@@ -59,6 +60,8 @@ class Group:
             return False
         if self.contraction:
             fits = not reduces(sink) and sink.shape == self.outer and cost <= CONSUMER_LIMIT and bool(inside)
+            # A tile is of integers or of floats, from the sums to the stores.
+            fits = fits and dtypes.kind(sink.dtype) == dtypes.kind(self.members[0].dtype)
             if fits and reads_its_own_point(sink, inside, self.outer, False):
                 self.add(sink, cost)
                 return True

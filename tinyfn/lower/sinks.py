@@ -131,7 +131,7 @@ class Sinks:
                 wanted.add(node)
 
     def _arrays_of(self, node: UOp) -> frozenset[UOp]:
-        """The arrays of about its own size that a node is computed from: reading them all again may take longer than keeping it."""
+        """The arrays of about its size that a node is computed from; to read several again may take longer than to keep it."""
         read: set[UOp] = set()
         for source in node.src:
             read |= (
