@@ -77,16 +77,24 @@ def test_every_tile_and_dtype(tile: int, monkeypatch: pytest.MonkeyPatch) -> Non
     kinds = ("float32", "float16", "bfloat16", "float64", "int32", "int64", "uint32", "int8")
     shape = (65, 40, 130) if tile else (130, 20, 129)
     made = [product(*shape, dtype=dtypes.canonical(kind)) for kind in kinds]
+    # Sizes that allow vectors, transposed on either side.
+    for kind in ("float32", "float16", "float64"):
+        for flipped in ("", "x", "y", "xy"):
+            made.append(product(72, 40, 136, dtypes.canonical(kind), flipped))
+    kinds += ("float32",) * 4 + ("float16",) * 4 + ("float64",) * 4
     for kind, (node, given), (arrays, code) in zip(
         kinds, made, run([(nest_of(node), given) for node, given in made], (1,)), strict=True
     ):
         assert is_tiled(code) and ("matrix_multiply" in code.source) == (kind in ("float16", "bfloat16"))
         wide = np.float64 if dtypes.is_float(dtypes.canonical(kind)) else np.int64
         x, y = (a.astype(wide) for a in given.values())
+        x, y = (a.T if n.op is p.transpose else a for n, a in zip(node.src, (x, y), strict=True))
+        if x.shape == (72, 40):
+            assert code.source.count("> next_left[") == code.source.count("> next_right[") == 1
         close(
             arrays[node],
             (x @ y).astype(arrays[node].dtype) if wide is np.int64 else x @ y,
-            shape[1],
+            x.shape[1],
             np.abs(x) @ np.abs(y),
         )
 

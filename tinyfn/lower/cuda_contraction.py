@@ -19,9 +19,10 @@ from ..trace import scalar as s
 from ..trace.dtype import DType
 from ..trace.uop import UOp
 from .cuda_expressions import BITS, TYPES, Expressions, Scope, Writer
-from .cuda_function import THREADS, Function, device_function, pointers
+from .cuda_function import THREADS, VECTOR_BYTES, Function, device_function, pointers
 from .gemm_nest import Form, match
 from .index import LOAD
+from .linear import linear
 from .nest import Nest, elements_of, result, size_of, step_along
 from .opts import Opt, OptError, OptOps
 
@@ -156,6 +157,8 @@ class _Contraction:
 
     # What differs between the two ways to multiply.
 
+    SUM_FASTEST: bool  # whether neighbours along the sum lie side by side in a tile, or else rows or columns
+
     def tile_size(self, side: _Side) -> int:
         """Elements of a tile in shared memory, with padding."""
         raise NotImplementedError
@@ -195,7 +198,7 @@ class _Contraction:
             scope = Scope()
             self.expressions.ranges(form.batch, f"number / {column_tiles * row_tiles}", scope)
             for side in self.sides:
-                line(f"{kind} next_{side.name}[{self._loads(side)}];")
+                line(f"{self._kind(side)} next_{side.name}[{self._loads(side)}];")
             self.begin()
             line("int buffer = 0;")
             # A step stores what the one before it has loaded: two buffers, so that one barrier to a step is enough.
@@ -217,37 +220,91 @@ class _Contraction:
             line("__syncthreads();")
         return device_function(name, self.writer, total, 2 * size * self.stored_as.itemsize)
 
+    def _width(self, side: _Side) -> int:
+        """How many elements of a factor are loaded as one: neighbours in memory that begin where a vector may begin."""
+        last = (self.form.summed if side.along_sum else side.ranges)[-1:]
+        factor = side.factor
+        if not last or factor.op is not LOAD or len(factor.src) > 1 or factor.arg in self.nest.stored:
+            return 1
+        moves = linear(factor.src[0])
+        if moves.other or moves.along(last[0]) != 1:
+            return 1
+        others = [step for r, step in moves.steps.items() if r is not last[0]]
+        width = VECTOR_BYTES // factor.dtype.itemsize
+        while width > 1 and (
+            any(n % width for n in (moves.constant, size_of(last[0]), *others))
+            or side.extent * self.tile.depth // width < THREADS
+        ):
+            width //= 2
+        return width
+
+    def _kind(self, side: _Side) -> str:
+        """The C type of what a thread loads at once."""
+        width, kind = self._width(side), TYPES[self.stored_as]
+        if width == 1:
+            return kind
+        self.writer.used["Vector"] = None
+        if self.stored_as.itemsize == 2 and self._lies_alike(side):
+            kind, width = "unsigned", width // 2  # the compiler would move one element at a time
+        return f"Vector<{kind}, {width}>"
+
+    def _lies_alike(self, side: _Side) -> bool:
+        """Whether what is loaded as one lies side by side in the tile too."""
+        return side.along_sum == self.SUM_FASTEST
+
     def _loads(self, side: _Side) -> int:
-        return -(-side.extent * self.tile.depth // THREADS)
+        return -(-side.extent * self.tile.depth // self._width(side) // THREADS)
 
     def _place_of_load(self, side: _Side) -> None:
-        """Which element of a tile the n-th is that a thread loads."""
+        """Which elements of a tile the n-th load of a thread has."""
+        width = self._width(side)
         self.writer.line(f"const int e = n * {THREADS} + threadIdx.x;")
-        if side.along_sum:
-            own, along = f"e / {self.tile.depth}", f"e % {self.tile.depth}"
-        else:
-            own, along = f"e % {side.extent}", f"e / {side.extent}"
-        self.writer.line(f"const int own = {own}, along = {along};")
+        run = (self.tile.depth if side.along_sum else side.extent) // width
+        across, along = f"e / {run}", f"e % {run}" + (f" * {width}" if width > 1 else "")
+        own, k = (across, along) if side.along_sum else (along, across)
+        self.writer.line(f"const int own = {own}, along = {k};")
 
     def _load(self, side: _Side, scope: Scope) -> None:
         self.writer.line("#pragma unroll")
         with self.writer.block(f"for (int n = 0; n < {self._loads(side)}; n++)"):
             self._place_of_load(side)
             self.writer.line(f"const int at = first_{side.name} + own, at_k = k + {self.tile.depth} + along;")
-            self.writer.line(f"next_{side.name}[n] = 0;")
+            self.writer.line(f"next_{side.name}[n] = {{}};")
             conditions = [f"at < {side.size}"] if side.size % side.extent else []
             conditions += [f"at_k < {self.depth}"] if self.depth % self.tile.depth else []
             with self.writer.block(f"if ({' && '.join(conditions)})" if conditions else ""):
                 here = Scope(scope)
                 self.expressions.ranges(side.ranges, "at", here)
                 self.expressions.ranges(self.form.summed, "at_k", here)
-                self.writer.line(f"next_{side.name}[n] = {self.expressions.value(side.factor, here)};")
+                value = (
+                    self.expressions.value(side.factor, here)
+                    if self._width(side) == 1
+                    else self._vector(side, here)
+                )
+                self.writer.line(f"next_{side.name}[n] = {value};")
+
+    def _vector(self, side: _Side, scope: Scope) -> str:
+        """A vector of a factor's elements."""
+        position = self.expressions.value(side.factor.src[0], scope)
+        return f"*(const {self._kind(side)} *)({self.expressions.arrays[side.factor.arg]} + {position})"
 
     def _share(self, side: _Side) -> None:
+        width = self._width(side)
         self.writer.line("#pragma unroll")
         with self.writer.block(f"for (int n = 0; n < {self._loads(side)}; n++)"):
             self._place_of_load(side)
-            self.writer.line(f"{side.name}[{self.place(side, 'own', 'along')}] = next_{side.name}[n];")
+            if width == 1:
+                self.writer.line(f"{side.name}[{self.place(side, 'own', 'along')}] = next_{side.name}[n];")
+                return
+            if self._lies_alike(side):
+                place = f"{side.name} + {self.place(side, 'own', 'along')}"
+                self.writer.line(f"*({self._kind(side)} *)({place}) = next_{side.name}[n];")
+                return
+            own, k = ("own", "(along + j)") if side.along_sum else ("own + j", "along")
+            self.writer.line("#pragma unroll")
+            self.writer.line(
+                f"for (int j = 0; j < {width}; j++) {side.name}[{self.place(side, own, k)}] = next_{side.name}[n].at[j];"
+            )
 
     def stores(self, total: str, scope: Scope) -> None:
         """Store what belongs to one sum, at `row` and `column`."""
@@ -268,6 +325,8 @@ class _Contraction:
 
 class _Simple(_Contraction):
     """Each thread multiplies some rows by some columns; threads are 16 along rows and 16 along columns."""
+
+    SUM_FASTEST = False
 
     def tile_size(self, side: _Side) -> int:
         return self.tile.depth * (side.extent + NEIGHBOURS)
@@ -328,6 +387,7 @@ class _TensorCores(_Contraction):
 
     Which element a thread holds is said in the PTX ISA, "Matrix Fragments for mma.m16n8k16", and in `tensor_cores`."""
 
+    SUM_FASTEST = True
     PADDING = 8
 
     def tile_size(self, side: _Side) -> int:

@@ -11,6 +11,7 @@ from .opts import Opt
 
 THREADS = 256  # of a block, in every kernel: parts of one kernel share their blocks' size
 WARP = 32
+VECTOR_BYTES = 16  # of the widest load
 SHARED_MAX = 48 << 10  # bytes of memory that a block may have without asking for more
 
 

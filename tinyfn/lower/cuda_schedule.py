@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..trace import sint
 from ..trace.uop import UOp
-from .cuda_function import SHARED_MAX, THREADS, WARP
+from .cuda_function import SHARED_MAX, THREADS, VECTOR_BYTES, WARP
 from .index import LOAD, as_node, position
 from .linear import linear
 from .nest import Nest, Pass, elements_of, size_of, step_along
@@ -24,7 +24,6 @@ from .opts import Opt, OptError, OptOps
 THREAD_ROW, WARP_ROW, WARP_ROW_OF_MANY = 4, 128, 1024
 # A row that is kept in registers has at most this many elements for each thread.
 REGISTERS = 32
-VECTOR_BYTES = 16  # of the widest load
 # With fewer threads than this, points are not put together: they would leave processors idle.
 ENOUGH_THREADS = 1 << 16
 # Reductions over at least so many rows are divided among threads. 32 columns are side by side in a block, or only 8, which are
