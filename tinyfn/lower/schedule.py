@@ -11,8 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..trace import scalar
+from ..trace import dtype as dtypes
+from ..trace import scalar, sint
 from ..trace.debug import stage
+from ..trace.dtype import DType
 from ..trace.uop import CONST, UOp, toposort
 from .index import LOAD
 from .linear import Linear, linear
@@ -22,6 +24,7 @@ from .target import Target
 
 ACCUMULATORS = 4  # vectors of a sum within a point, so that additions need not wait for each other
 COLUMNS = 24  # vectors of columns that a reduction over rows works on side by side: long runs of each row
+SQUARE = 16  # lanes at most of what is transposed in registers
 PERIOD = 8  # vectors side by side at most, so that what repeats after them is made once
 REGISTERS = 32  # for accumulators; more spill
 TILE = 64  # points of both ranges in a tile of what is walked along the one here and along the other there
@@ -147,7 +150,8 @@ def _plan(
 @stage("schedule")
 def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     """Opts for a nest that reads and writes these arrays in memory."""
-    nest, lanes = facts.nest, target.lanes(max([a.dtype.itemsize for a in arrays] + [4]))
+    widths = [a.dtype.itemsize for a in arrays] + [each.widest for each in facts.passes.values()]
+    nest, lanes = facts.nest, target.lanes(max(widths))
     facts.lanes = lanes
     if lanes == 1:
         return []
@@ -160,6 +164,9 @@ def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
         return opts
     axis, last = opts[0].axis, len(nest.outer) - 1
     other = facts.tiled(nest.outer[axis])
+    if other is not None and lanes > SQUARE:
+        facts.lanes = lanes = SQUARE
+        opts = [Opt(OptOps.UPCAST, axis, lanes)]
     result = [Opt(OptOps.SWAP, axis, last)] if axis != last else []
     result += opts
     columns = facts.columns(nest.outer[axis])
@@ -268,10 +275,11 @@ class Facts:
 
     def tiled(self, r: UOp) -> UOp | None:
         """Another outer range along which some loads go through memory, if r is that of all else."""
-        if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < self.lanes:
+        least = min(self.lanes, SQUARE)
+        if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < least:
             return None
         loads = [node for work in self.passes.values() for node in work.nodes]
-        others = [o for o in self.nest.outer if o is not r and size_of(o) >= self.lanes]
+        others = [o for o in self.nest.outer if o is not r and size_of(o) >= least]
         candidates = [o for o in others if any(runs_along(node, o, r) for node in loads)]
         return candidates[0] if candidates else None
 
@@ -286,6 +294,8 @@ class _Work:
         self.loads: list[Linear] = [linear(node.src[0]) for node in loads]
         self.stores: list[Linear] = [linear(s.position) for s in each.stores]
         self.ops = sum(node.op is not CONST and node.op is not LOAD for node in nodes) + len(each.reductions)
+        # Floats of 16 bits are computed with as others; indices do not count.
+        self.widest = max([_width(node.dtype) for node in nodes if node.op is not sint.VARIABLE], default=4)
         self.local = sum(s.node.dtype.itemsize for s in each.stores if s.node in local)
 
     def vector(self, r: UOp, lanes: int) -> float:
@@ -297,6 +307,10 @@ class _Work:
     def scalar(self) -> float:
         """The instructions for one element."""
         return self.ops + len(self.loads) + len(self.stores)
+
+
+def _width(dtype: DType) -> int:
+    return max(4, dtype.itemsize) if dtypes.is_float(dtype) else dtype.itemsize
 
 
 def _access(step: int | None, lanes: int) -> float:
