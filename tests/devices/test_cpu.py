@@ -333,3 +333,31 @@ def test_caches_are_read_and_have_defaults(tmp_path: Path) -> None:
         (folder / "level").write_text(f"{level}\n")
         (folder / "size").write_text(f"{size}\n")
     assert facts.cache_sizes(tmp_path) == (48 << 10, 2 << 20, 32 << 20)
+
+
+def test_a_missing_llvmlite_is_said_in_plain_words_and_needed_for_jit_alone(tmp_path: Path) -> None:
+    (tmp_path / "llvmlite").mkdir()
+    (tmp_path / "llvmlite" / "__init__.py").write_text("raise OSError('Could not load shared object file')")
+    code = """
+import tinyfn, tinyfn.numpy as tnp
+f = tinyfn.jit(lambda x: x + 1)
+assert float(tnp.ones(()) + 1) == 2 and float(tinyfn.grad(lambda x: x * x)(3.0)) == 6
+try:
+    f(1.0)
+except ImportError as error:
+    print(error)
+tinyfn.devices.set_default_device("numpy")
+assert float(f(1.0)) == 2
+"""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+        "TINYFN_DEVICE": "cpu",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        "llvmlite" in done.stdout and "TINYFN_DEVICE=numpy" in done.stdout and "shared object" in done.stdout
+    )

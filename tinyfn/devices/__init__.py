@@ -20,7 +20,7 @@ def _from_environment() -> str:
     return name
 
 
-DEFAULT = "numpy"
+DEFAULT = "cpu"
 _chosen: str | None = None
 
 

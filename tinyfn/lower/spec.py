@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..trace import dtype as dtypes
+from ..trace import prims as p
 from ..trace import scalar, sint
 from ..trace.graph import Graph
 from ..trace.prim import Primitive
@@ -62,16 +63,22 @@ def verify(graph: Graph, steps: Sequence[Step]) -> None:
 
 
 def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
-    """Check what a graph was grouped into: every array is made before it is read, once, and all outputs are made."""
+    """Check what a graph was grouped into: every array is made before it is read, once, and all outputs are made.
+
+    The pieces of a concatenation may be made by several steps, all of which come before it is read."""
     made: dict[UOp, int] = dict.fromkeys(graph.inputs, -1)
+    read: dict[UOp, int] = {}
 
     def reads(arrays: Iterable[UOp], number: int) -> None:
         for array in arrays:
             if array not in made and array.op is not CONST:
                 raise SpecError("steps", f"step {number} reads {array!r}, which no step before it makes")
+            read.setdefault(array, number)
 
     def makes(array: UOp, number: int) -> None:
-        if made.setdefault(array, number) != number:
+        if array.op is p.concatenate and array in read:
+            raise SpecError("steps", f"step {number} makes a piece of {array!r}, which step {read[array]} has read")
+        if made.setdefault(array, number) != number and array.op is not p.concatenate:
             raise SpecError("steps", f"step {number} makes {array!r}, which step {made[array]} has made")
 
     for number, step in enumerate(steps):

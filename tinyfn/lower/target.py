@@ -43,10 +43,16 @@ class Target(NamedTuple):
 
 @cache
 def host_target() -> Target:
-    """The machine that this process runs on; loads llvmlite the first time."""
+    """The machine that this process runs on; loads llvmlite the first time. Raises ImportError if that can't be loaded."""
     with _lock:
-        from llvmlite import binding as llvm
-
+        try:
+            from llvmlite import binding as llvm
+        except (ImportError, OSError) as error:  # an OSError if its library is broken
+            raise ImportError(
+                f"jit compiles with llvmlite, which can't be imported ({error}): install it again (`pip install "
+                "--force-reinstall llvmlite`), or run jitted functions step by step, with TINYFN_DEVICE=numpy or "
+                "set_default_device('numpy')"
+            ) from error
         triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
         cpu = llvm.get_host_cpu_name()
     name = triple.split("-")[0].replace("arm64", "aarch64")
