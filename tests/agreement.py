@@ -167,6 +167,10 @@ def _extreme(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: lis
     return _either_zero(out, carried, lambda mask: np.any(mask, axis=node.params["axes"]), operands)
 
 
+def _any_of(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> tuple[Any, Any]:
+    return np.any(np.broadcast_to(errors[0], operands[0].shape) > 0, axis=node.params["axes"]), 0
+
+
 def _larger(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> tuple[Any, Any]:
     return _either_zero(out, _elementwise(node, out, operands, errors)[0], lambda mask: mask, operands)
 
@@ -295,6 +299,8 @@ _RULES: dict[Any, Rule] = {
     prims.clamp: _larger,
     prims.gather: _gather,
     prims.scatter: _scatter,
+    prims.reduce_and: _any_of,
+    prims.reduce_or: _any_of,
     prims.reduce_max: _extreme,
     prims.reduce_min: _extreme,
     prims.reduce_sum: _summed(_reduced),
