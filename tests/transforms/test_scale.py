@@ -194,7 +194,7 @@ def test_repeated_calls_leave_nothing_behind(name: str) -> None:
     for _ in range(100):
         run(x)
     after = left()
-    assert after[0] == nodes
+    assert after[0] <= nodes
     assert after[1] <= objects + 20
 
 

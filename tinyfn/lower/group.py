@@ -33,7 +33,7 @@ def group(graph: Graph) -> list[Step]:
     graph = distribute(graph)
     sinks = Sinks(graph)
     made = groups(sinks)
-    reads = sinks.reads()
+    reads = sinks.reads
     maker: dict[UOp, int] = {}
     for at, each in enumerate(made):
         maker |= dict.fromkeys(each.every() if isinstance(each, Group) else (each,), at)

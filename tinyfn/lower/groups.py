@@ -18,7 +18,7 @@ from ..trace import sint
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS
 from .index import PIECE
-from .sinks import Sinks, compiles, is_reduction, reduces
+from .sinks import Sinks, is_reduction, reduces
 from .spaces import along, ranges_of, reads_its_own_point, reads_point
 
 # A nest with more scalar ops than this is cut: what it saves no longer pays for what LLVM takes to compile it.
@@ -151,10 +151,10 @@ def groups(sinks: Sinks) -> list[Group | UOp]:
     made_in: dict[UOp, Any] = {}
     order: dict[UOp, int] = {}
     steps: list[Group | UOp] = []
-    reads = sinks.reads()
+    reads = sinks.reads
     last_reader: dict[Any, Group] = {}
     for sink, cost in sinks.cost.items():
-        if sink.op is not PIECE and not compiles(sink):
+        if not sinks.compiles(sink):
             made_in[sink] = sink
             order[sink] = len(steps)
             steps.append(sink)

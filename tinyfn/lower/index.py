@@ -59,20 +59,6 @@ def _moved(node: UOp, index: Index) -> Index:
     return found
 
 
-# Of elementwise ops, as of others that have a rule (`element`), an element is made of elements of the sources.
-
-
-def _elementwise(node: UOp, index: Index, condition: UOp | None) -> Rule:
-    values = yield [(source, index, condition) for source in node.src]
-    made: UOp = node.op.scalar(*values, **node.params)
-    return made
-
-
-def _rule(node: UOp) -> Callable[[UOp, Index, UOp | None], Rule]:
-    rule: Callable[[UOp, Index, UOp | None], Rule] = node.op.element or _elementwise
-    return rule
-
-
 def is_elementwise(node: UOp) -> bool:
     """Whether the op has a scalar formula."""
     return getattr(node.op, "scalar", None) is not None
@@ -126,7 +112,17 @@ class Elements:
                         stack.append((request, None, []))
                         stack.append((source, None, []))
                     continue
-                rule = _rule(current)(current, at, under)
+                if current.op.element is None:
+                    # Elementwise: what its formula makes of the same element of each source.
+                    sources = [(s, at, under) for s in current.src]
+                    lacking = [r for r in sources if r not in made]
+                    if lacking:
+                        stack.append((request, None, []))
+                        stack += [(r, None, []) for r in reversed(lacking)]
+                    else:
+                        made[request] = current.op.scalar(*[made[r] for r in sources], **current.params)
+                    continue
+                rule = current.op.element(current, at, under)
                 wanted = next(rule)
             missing = [r for r in wanted if r not in made]
             if missing:

@@ -6,6 +6,7 @@ more than once. All else is inlined into what uses it. A reshape of a value in m
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ..trace import dtype as dtypes
@@ -73,6 +74,7 @@ class Sinks:
 
     def __init__(self, graph: Graph):
         self._order = graph.nodes()
+        self._compiles = {node: compiles(node) for node in self._order}
         self.outputs = set(map(home, graph.outputs))
         self.views = dict.fromkeys(node for node in graph.outputs if home(node) is not node)
         self._users: dict[UOp, list[UOp]] = {}
@@ -80,7 +82,7 @@ class Sinks:
         for node in self._order:
             for source in dict.fromkeys(node.src):
                 self._users.setdefault(source, []).append(node)
-            if not compiles(node) and node.op is not INPUT and home(node) is node:
+            if not self._compiles[node] and node.op is not INPUT and home(node) is node:
                 wanted.add(node)
                 wanted.update(map(home, node.src))
                 self.views |= dict.fromkeys(s for s in node.src if home(s) is not s)
@@ -88,7 +90,7 @@ class Sinks:
         self._arrays: dict[UOp, frozenset[UOp]] = {}
         self.weight: dict[UOp, int] = {}
         for node in self._order:
-            if node.op is INPUT or node.op is CONST or not compiles(node):
+            if node.op is INPUT or node.op is CONST or not self._compiles[node]:
                 self.weight[node] = 0
             else:
                 self._consider(node)
@@ -97,7 +99,7 @@ class Sinks:
         for node in self._order:
             if node not in wanted or node.op is INPUT:
                 continue
-            if node.op is p.concatenate and compiles(node):
+            if node.op is p.concatenate and self._compiles[node]:
                 self.pieces[node] = _pieces(node)
                 self.cost |= {piece: self.weight[piece.src[0]] for piece in self.pieces[node]}
             else:
@@ -105,8 +107,15 @@ class Sinks:
         self.computed_again = {
             node
             for node, weight in self.cost.items()
-            if weight <= LONG and compiles(node) and not reduces(node) and all(n == 1 for n in node.shape)
+            if weight <= LONG
+            and self.compiles(node)
+            and not reduces(node)
+            and all(n == 1 for n in node.shape)
         }
+
+    def compiles(self, sink: UOp) -> bool:
+        """Whether a sink is part of a nest, and does not run by its reference."""
+        return sink.op is PIECE or self._compiles[sink]
 
     def _consider(self, node: UOp) -> None:
         """How much work a node is, and whether it has to exist."""
@@ -152,7 +161,7 @@ class Sinks:
                 not is_elementwise(user)
                 or user.shape != node.shape
                 or cost > RECOMPUTE_LIMIT
-                or not compiles(user)
+                or not self._compiles[user]
             ):
                 break
             node = user
@@ -164,12 +173,13 @@ class Sinks:
             (node,) = users
         return node
 
+    @cached_property
     def reads(self) -> dict[UOp, set[UOp]]:
         """For each sink the sinks and inputs that it reads, directly or through what is inlined."""
         through: dict[UOp, set[UOp]] = {}
         found: dict[UOp, set[UOp]] = {}
         for node in self._order:
-            by_reference = not compiles(node)
+            by_reference = not self._compiles[node]
             sources = [self._as_read(s, through, by_reference) for s in node.src]
             if node in self.pieces:
                 for piece, read in zip(self.pieces[node], sources, strict=True):

@@ -77,7 +77,9 @@ def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
 
     def makes(array: UOp, number: int) -> None:
         if array.op is p.concatenate and array in read:
-            raise SpecError("steps", f"step {number} makes a piece of {array!r}, which step {read[array]} has read")
+            raise SpecError(
+                "steps", f"step {number} makes a piece of {array!r}, which step {read[array]} has read"
+            )
         if made.setdefault(array, number) != number and array.op is not p.concatenate:
             raise SpecError("steps", f"step {number} makes {array!r}, which step {made[array]} has made")
 
