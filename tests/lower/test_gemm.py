@@ -7,7 +7,7 @@ import mmap
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
+from math import lcm
 from typing import Any
 
 import ml_dtypes
@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyfn.devices import cpu
-from tinyfn.lower import gemm, gemm_plan
+from tinyfn.lower import gemm, gemm_heuristic
 from tinyfn.lower.gemm import Kernel
 from tinyfn.lower.gemm_matrix import Builder, Contraction, Matrix, Place
 from tinyfn.lower.gemm_writer import Value, suffix
+from tinyfn.lower.opts import Opt, OptError, OptOps
 from tinyfn.lower.target import Target, host_target
 from tinyfn.trace import dtype as dtypes
 
@@ -352,10 +353,10 @@ def test_tiles_fit_the_registers_and_few_rows_are_left_over() -> None:
     for registers in (16, 32):
         for m in range(1, 100):
             for vectors in (1, 2, 3, 4, 7, 64):
-                rows, columns = gemm_plan.tile_shape(m, vectors, registers)
+                rows, columns = gemm_heuristic.tile_shape(m, vectors, registers)
                 assert 1 <= rows <= m and 1 <= columns <= vectors
                 assert rows * columns + columns + 1 <= registers
-    assert gemm_plan.tile_shape(1024, 64, 32) == (6, 4)
+    assert gemm_heuristic.tile_shape(1024, 64, 32) == (6, 4)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (1024, 1024, 1024), (70, 70, 70), (1, 4096, 4096)], ids=str)
@@ -380,17 +381,111 @@ def test_code_is_short_and_keeps_its_tiles_in_registers(sizes: tuple[int, int, i
             assert not (re.search(r"mm\d|\bq\d", line) and re.search(r"\(%rsp|\(%rbp|\[sp", line)), line
 
 
-def test_the_plan_is_plain_data() -> None:
-    work = contraction(normal((300, 40)), normal((40, 50)), normal((300, 50)))
-    plan = gemm_plan.make_plan(work, HOST)
-    assert hash(plan) == hash(gemm_plan.make_plan(work, HOST))
-    assert plan.chunks == plan.pieces >= HOST.cores and 1 <= plan.grain <= plan.chunks
-    other = plan._replace(rows=3, columns=plan.lanes, k_block=plan.lanes, k_blocks=-(-40 // plan.lanes),
-                          pack_a=True, pack_b=True, piece=60, pieces=5, chunks=5, row_block=30)  # fmt: skip
-    a, b, c = normal((300, 40)), normal((40, 50), seed=1), np.zeros((300, 50), np.float32)
-    launch(gemm.generate("other", contraction(a, b, c), HOST, other), [a, b, c], HOST)
-    np.testing.assert_array_equal(c, multiply(a, b))
-    assert prod((plan.pieces, plan.piece)) >= 300
+SWAP = Opt(OptOps.SWAP, 0, 1)
+
+
+def schedules(seed: int, depth: int, many: bool) -> list[Opt]:
+    """Random opts: tiles, blocks and runs of any size, packed or not; `depth` is what blocks of the sum are multiples of."""
+    generator = np.random.default_rng([seed, depth])
+
+    def pick(*choices: Any) -> Any:
+        return choices[generator.integers(len(choices))]
+
+    swapped, lanes = pick(False, True), pick(1, 2, 4, 16)
+    rows, columns = (1, 0) if swapped else (0, 1)
+    height, width = pick(1, 2, 5, 9), pick(1, 2, 3)
+    opts = [SWAP] if swapped else []
+    opts += [Opt(OptOps.UPCAST, columns, lanes)] if lanes > 1 else []
+    opts += [Opt(OptOps.UNROLL, rows, height), Opt(OptOps.UNROLL, columns, width)]
+    opts += [Opt(OptOps.LOCAL, axis) for axis in (0, 1) if pick(False, True)]
+    units = {rows: height, columns: width * lanes, 2: lcm(lanes, depth)}
+    opts += [
+        Opt(OptOps.GROUP, axis, unit * pick(1, 2, 4)) for axis, unit in units.items() if pick(False, True)
+    ]
+    top = pick(None, rows, columns)
+    opts += [Opt(OptOps.GROUPTOP, top, units[top] * pick(1, 3))] if top is not None else []
+    return opts if many else opts[:4]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_schedule_gives_the_same_bits(seed: int) -> None:
+    m, n, k = [(33, 40, 50), (7, 65, 33), (70, 5, 16), (1, 30, 20), (19, 1, 40), (6, 6, 0)][seed % 6]
+    batch = () if seed % 2 else (2,)
+    a = lay_out(normal((*batch, m, k)), LAYOUTS[seed % 5])
+    b = lay_out(normal((*batch, k, n), seed=1), LAYOUTS[seed // 5 % 5])
+    c, bias = np.full((*batch, m, n), np.nan, np.float32), normal((n,), seed=2)
+
+    def plus_bias(builder: Builder, place: Place, value: Value) -> Value:
+        added = builder.read(Matrix(3, bias.dtype, row=0, column=1), place)
+        return builder.sum(value, added, dtypes.float32)
+
+    fused = {"epilogue": plus_bias, "scratch": True} if seed % 3 == 0 else {}
+    work = contraction(a, b, c, **fused)
+    one = gemm.generate("product", work, HOST, [])  # an element at a time, in the order of the sum
+    launch(one, [a, b, c, bias], HOST)
+    check(c - bias if fused else c, a, b, 1e-4 if fused else 0)
+    want = c.copy()
+    for opts in (schedules(seed, 1, True), schedules(seed + 100, 1, True), schedules(seed, 1, False)):
+        kernel = gemm.generate("product", work, HOST, opts)
+        assert kernel.opts == tuple(opts)
+        c[...] = np.nan
+        launch(kernel, [a, b, c, bias], HOST, [seed, 3 * seed])
+        np.testing.assert_array_equal(c, want, err_msg=str(opts))
+
+
+def test_what_the_heuristic_chose_can_be_replayed() -> None:
+    for sizes in [*THIN, *LARGE]:
+        m, n, k = sizes
+        for layouts in (("rows", "rows"), ("rows", "columns"), ("columns", "rows")):
+            a, b = lay_out(normal((m, k)), layouts[0]), lay_out(normal((k, n), seed=1), layouts[1])
+            work = contraction(a, b, np.zeros((m, n), np.float32))
+            kernel = gemm.generate("product", work, HOST)
+            again = eval(repr(kernel.opts), {"Opt": Opt, "OptOps": OptOps})
+            assert gemm.generate("product", work, HOST, again) == kernel
+            if kernel.plan.chunks > 1 and m * n > 1000:
+                assert kernel.plan.chunks >= HOST.cores and 1 <= kernel.plan.grain <= kernel.plan.chunks
+
+
+def test_the_lanes_of_dot_products_are_the_one_opt_that_decides_about_bits() -> None:
+    a, b = normal((3, 700)), lay_out(normal((700, 40), seed=1), "columns")
+    c, found = np.zeros((3, 40), np.float32), []
+    for opts in ([(OptOps.UPCAST, 2, 16)], [(OptOps.UPCAST, 2, 16), (OptOps.UNROLL, 0, 3), (OptOps.LOCAL, 0, None),
+                 (OptOps.UNROLL, 1, 5), (OptOps.GROUP, 0, 3), (OptOps.GROUPTOP, 1, 10)], [(OptOps.UPCAST, 2, 8)],
+                 [(OptOps.SWAP, 0, 1), (OptOps.UPCAST, 2, 8), (OptOps.UNROLL, 1, 2), (OptOps.GROUP, 0, 4)]):  # fmt: skip
+        launch(
+            gemm.generate("dots", contraction(a, b, c), HOST, [Opt(*opt) for opt in opts]), [a, b, c], HOST
+        )
+        check(c, a, b)
+        found.append(c.tobytes())
+    assert found[0] == found[1] != found[2] == found[3]
+
+
+@pytest.mark.parametrize(
+    "opts, message",
+    [
+        ([Opt(OptOps.UPCAST, 3, 4)], "the axes of a contraction"),
+        ([Opt(OptOps.UPCAST, 0, 4)], "vectors run along the columns"),
+        ([SWAP, Opt(OptOps.UPCAST, 1, 4)], "vectors run along the columns"),
+        ([Opt(OptOps.UPCAST, 1, 6)], "power of two"),
+        ([Opt(OptOps.UPCAST, 1, 4), Opt(OptOps.UPCAST, 2, 4)], "vectors run along"),
+        ([Opt(OptOps.UNROLL, 2, 4)], "the sum is not unrolled"),
+        ([Opt(OptOps.GROUPTOP, 2, 4)], "not divided among threads"),
+        ([Opt(OptOps.UPCAST, 2, 4), Opt(OptOps.LOCAL, 1)], "read the columns where they are"),
+        ([Opt(OptOps.UPCAST, 2, 4), Opt(OptOps.GROUP, 2, 8)], "in one block"),
+        ([Opt(OptOps.UNROLL, 0, 4), Opt(OptOps.GROUP, 0, 6)], "GROUP:0:6: not a multiple of 4"),
+        ([Opt(OptOps.GROUPTOP, 0, 4), Opt(OptOps.GROUPTOP, 1, 4)], "rows or columns"),
+        ([Opt(OptOps.LOCAL, 0, 8)], "in the blocks of GROUP"),
+        ([Opt(OptOps.SWAP, 0, 2)], "rows and columns can be exchanged"),
+        ([Opt(OptOps.UNROLL, 0, 0)], "needs a positive number"),
+        ([Opt(OptOps.UNROLL, 0, 2), Opt(OptOps.UNROLL, 0, 3)], "to be there once"),
+        ([Opt(OptOps.TC, 0, 2)], "is for GPUs"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_opts_that_do_not_fit_say_why(opts: list[Opt], message: str) -> None:
+    a, b, c = normal((8, 8)), normal((8, 8)), normal((8, 8))
+    with pytest.raises(OptError, match=message):
+        gemm.generate("product", contraction(a, b, c), HOST, opts)
 
 
 def test_other_dtypes_are_refused_by_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tinyfn.lower.gemm_nest import contraction_nest, match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
+from tinyfn.lower.opts import Opt, OptOps
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
 from tinyfn.trace import scalar as s
@@ -155,6 +157,20 @@ def test_convolutions(case: Any, dtype: str) -> None:
     for pieces, vector_bytes in ((7, 64), (1, 32)):
         again = run(nest, dict(zip(node.src, (x, w), strict=True)), pieces, vector_bytes)[node]
         np.testing.assert_array_equal(again, whole)
+    rows, blocks = Opt(OptOps.UNROLL, 0, 3), Opt(OptOps.GROUP, 2, 2 * lcm(4, window[-1]))
+    lists: list[tuple[Opt, ...]] = [
+        (),
+        (Opt(OptOps.UPCAST, 1, 4), rows, Opt(OptOps.LOCAL, 1), blocks),
+        (Opt(OptOps.SWAP, 0, 1), Opt(OptOps.UPCAST, 0, 4), blocks),
+        (rows, Opt(OptOps.LOCAL, 0), Opt(OptOps.GROUPTOP, 0, 3)),
+    ]
+    made = []
+    for opts in lists:
+        arrays = dict(zip(node.src, (x, w), strict=True))
+        assert run_kernel(Kernel((nest,)), arrays, 2, (opts,)).opts == (opts,)
+        made.append(arrays[node])
+        np.testing.assert_array_equal(made[-1], made[0], err_msg=str(opts))
+    close(made[0], expected, int(np.prod(window[1:])), scale)
 
 
 MATRIX = {"contract": ((1,), (0,)), "batch_axes": ((), ())}

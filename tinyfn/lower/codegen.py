@@ -79,14 +79,13 @@ MOST_FUNCTIONS = 512
 def function(
     nest: Nest, found: Structure, target: Target, opts: tuple[Opt, ...] | None = None, streams: bool = False
 ) -> Function:
-    """The code of one nest of this structure; with `opts`, of its loops under that schedule.
+    """The code of one nest of this structure; with `opts`, under that schedule.
 
     `streams`: what the kernel writes does not stay in the caches, so that it may as well be written past them."""
     key = found.key, opts, target, streams
     code = _functions.get(key)
     if code is None:
-        if opts is None:
-            code = generate_contraction(nest, found.arrays, target)
+        code = generate_contraction(nest, found.arrays, target, opts)
         if code is None:
             code = _loops(nest, found.arrays, target, opts, streams)
         if len(_functions) >= MOST_FUNCTIONS:

@@ -20,11 +20,13 @@ from typing import NamedTuple
 
 from ..trace import dtype as dtypes
 from .gemm_functions import Functions
+from .gemm_heuristic import choose
 from .gemm_matrix import Builder, Contraction
 from .gemm_pack import pack_a, pack_b
-from .gemm_plan import Plan, make_plan, oriented, round_up
+from .gemm_plan import Plan, apply, round_up
 from .gemm_tiles import tile
 from .gemm_writer import TYPES, Index, Value
+from .opts import Opt
 from .target import Target
 
 
@@ -36,22 +38,25 @@ class Kernel(NamedTuple):
     name: str
     ir: str
     plan: Plan
+    opts: tuple[Opt, ...]
 
 
-def generate(name: str, contraction: Contraction, target: Target, plan: Plan | None = None) -> Kernel:
-    """The kernel of a contraction, by the heuristic's plan unless another is given.
+def generate(
+    name: str, contraction: Contraction, target: Target, opts: Sequence[Opt] | None = None
+) -> Kernel:
+    """The kernel of a contraction, by the heuristic's opts unless others are given.
 
-    Raises ValueError unless the three dtypes are floats of 16 to 64 bits, or integers."""
+    Raises ValueError unless the three dtypes are floats of 16 to 64 bits, or integers, and OptError for opts that do not fit."""
     named = {x.dtype for x in (contraction.a, contraction.b, contraction.c)}
     if not named <= TYPES.keys() or len({dtypes.is_float(x) for x in named}) > 1:
         raise ValueError(
             f"no kernel multiplies {contraction.a.dtype} by {contraction.b.dtype} into {contraction.c.dtype}"
         )
-    contraction = oriented(contraction)
-    plan = plan or make_plan(contraction, target)
+    chosen = choose(contraction, target) if opts is None else tuple(opts)
+    contraction, plan = apply(contraction, chosen, target)
     g = Functions(name, contraction, target, plan)
     _entry(g)
-    return Kernel(name, "\n".join(g.functions.values()), plan)
+    return Kernel(name, "\n".join(g.functions.values()), plan, chosen)
 
 
 def _region(g: Functions, b: Builder, batch: Index, ends: Sequence[Index], buffers: Sequence[Value]) -> None:

@@ -26,6 +26,7 @@ from .gemm_writer import TYPES, Value
 from .index import LOAD
 from .linear import Linear, linear
 from .nest import Nest, Pass, Reduce, Store, result, size_of
+from .opts import Opt
 from .target import Target
 
 
@@ -248,14 +249,17 @@ def _is_plain(form: Form, c: Matrix, rows: Axis, columns: Axis) -> bool:
     )
 
 
-def generate(nest: Nest, arrays: Sequence[UOp], target: Target) -> Function | None:
-    """The code of a nest that is a contraction, or None."""
+def generate(
+    nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None
+) -> Function | None:
+    """The code of a nest that is a contraction, or None; by the heuristic's opts unless others are given."""
     form = match(nest)
     if form is None:
         return None
-    kernel = generate_kernel("kernel", contraction(form, arrays), target)
+    kernel = generate_kernel("kernel", contraction(form, arrays), target, opts)
     # A call packs for all its points, so that calls are few: their number is the plan's and not that of the work.
-    return Function(kernel.ir, kernel.plan.chunks, GRAIN * kernel.plan.chunks // kernel.plan.grain)
+    work = GRAIN * kernel.plan.chunks // kernel.plan.grain
+    return Function(kernel.ir, kernel.plan.chunks, work, kernel.opts)
 
 
 def contraction_nest(

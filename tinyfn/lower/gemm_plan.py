@@ -1,21 +1,36 @@
-"""How a contraction is computed: tiles of registers, blocks for the caches, what is copied, and pieces for threads."""
+"""How a contraction is computed: what a list of opts means for it.
+
+Its axes are 0, the rows (the ranges that the left factor alone depends on), 1, the columns, and 2, the sum; each may be several
+ranges of the nest. SWAP:0:1 computes the transpose: all that is said below of rows is then true of columns, and the reverse.
+
+    UPCAST:1:n    a vector has n columns; UPCAST:2:n: n elements of the sum, for dot products. Without: one element
+    UNROLL:0:n    a tile, whose sums are in registers, has n rows; UNROLL:1:n: n vectors (for dot products, n columns)
+    LOCAL:0       rows are packed: copied, a block at a time, to where tiles read them in order; LOCAL:1: columns are
+    GROUP:0:n     blocks for the caches have n rows; GROUP:1:n: n columns; GROUP:2:n: n elements of the sum
+    GROUPTOP:0:n  threads take runs of n rows; GROUPTOP:1:n: of n columns. Without: whole matrices
+
+Bits depend on one of these alone: on UPCAST of the sum, which makes an element as many interleaved chains as a vector has lanes.
+"""
 
 from __future__ import annotations
 
-from math import gcd, lcm, prod
+from collections.abc import Sequence
+from math import lcm, prod
 from typing import NamedTuple
 
 from .gemm_matrix import Contraction, digits_of, unrolled
+from .opts import Opt, OptError, OptOps
 from .target import Target
 
-THIN = 4  # rows of A that do not repay a copy of B
+ROWS, COLUMNS, SUM = 0, 1, 2
 # A partial tile at the last row can be done as a whole one if that has so few rows that a pointer to each fits the registers.
 SHARED_ROWS = 8
 CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
+_SIZED = (OptOps.UPCAST, OptOps.UNROLL, OptOps.GROUP, OptOps.GROUPTOP)
 
 
 class Plan(NamedTuple):
-    """How to compute it. Sizes are in elements; chunks are pieces of the rows or of the columns of one matrix of the batch."""
+    """Opts that were applied. Sizes are in elements; chunks are pieces of the rows or columns of one matrix of the batch."""
 
     dots: bool  # vectors along k rather than along n
     lanes: int  # of a vector
@@ -34,126 +49,80 @@ class Plan(NamedTuple):
     grain: int  # chunks that a call should have
 
 
-def dots_pay(m: int, n: int, k: int, a_along_k: bool) -> bool:
-    """Whether to compute m rows, times columns that are contiguous in k, as dot products."""
-    return m <= THIN or (a_along_k and m <= n and ((m <= 16 and k >= 256) or (m <= 32 and k >= 1024)))
+def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tuple[Contraction, Plan]:
+    """The contraction, or its transpose, and what a list of opts means for it; raises OptError for one that does not fit.
+
+    The target decides only about the number of chunks that a call should have."""
+    sizes: dict[tuple[OptOps, int], int] = {}
+    local: set[int] = set()
+    swapped = any(opt.op is OptOps.SWAP for opt in opts)
+    order = (COLUMNS, ROWS, SUM) if swapped else (ROWS, COLUMNS, SUM)
+    for opt in opts:
+        if opt.axis not in order:
+            raise OptError(
+                f"{opt}: the axes of a contraction are 0, its rows, 1, its columns, and 2, its sum"
+            )
+        axis = order[opt.axis]
+        if opt.op is OptOps.SWAP:
+            if {opt.axis, opt.arg} != {ROWS, COLUMNS}:
+                raise OptError(f"{opt}: rows and columns can be exchanged")
+        elif opt.op is OptOps.LOCAL:
+            if axis == SUM or opt.arg is not None:
+                raise OptError(f"{opt}: rows or columns are packed, in the blocks of GROUP")
+            local.add(axis)
+        elif opt.op not in _SIZED:
+            raise OptError(f"{opt} is for GPUs")
+        elif not isinstance(opt.arg, int) or opt.arg < 1 or (opt.op, axis) in sizes:
+            raise OptError(f"{opt} needs a positive number, and to be there once")
+        else:
+            sizes[opt.op, axis] = opt.arg
+    return _plan(contraction.transposed if swapped else contraction, sizes, local, target)
 
 
-def oriented(contraction: Contraction) -> Contraction:
-    """The contraction or its transpose: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
-    c = contraction
-    column_vector = c.n == 1 and c.m > 1
-    plain_a, plain_b = (x.dtype == c.accumulator for x in (c.a, c.b))
-    plain_a, plain_b = plain_a and c.producer_a is None, plain_b and c.producer_b is None
-    thin = (
-        c.n < c.m and c.a.column == 1 and (c.n <= THIN or plain_a) and dots_pay(c.n, c.m, c.k, c.b.row == 1)
-    )
-    flat = (
-        c.m <= c.n and c.b.row == 1 and (c.m <= THIN or plain_b) and dots_pay(c.m, c.n, c.k, c.a.column == 1)
-    )
-    columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
-    if c.a.column == 1 and c.b.row == 1 and not flat:
-        # Both are packed from rows along k, B by transposing squares. For long sums that should be the smaller one, although
-        # then C may be stored element by element. Cycles for an element, about: 0.4 for transposing, 1.5 for storing.
-        if 0.4 * abs(c.n - c.m) * c.k > 1.5 * c.m * c.n:
-            columns_contiguous = c.m < c.n
-    return c.transposed if column_vector or thin or columns_contiguous else c
+def _plan(
+    c: Contraction, sizes: dict[tuple[OptOps, int], int], local: set[int], target: Target
+) -> tuple[Contraction, Plan]:
+    dots = (OptOps.UPCAST, SUM) in sizes
+    lanes = sizes.get((OptOps.UPCAST, SUM if dots else COLUMNS), 1)
+    if sum(op is OptOps.UPCAST for op, _ in sizes) > (lanes > 1 or dots) or lanes & (lanes - 1):
+        raise OptError(
+            "vectors run along the columns (the rows, with SWAP) or the sum, and have a power of two of lanes"
+        )
+    if (OptOps.UNROLL, SUM) in sizes or (OptOps.GROUPTOP, SUM) in sizes:
+        raise OptError("the sum is not unrolled, and not divided among threads")
+    if dots and (COLUMNS in local or (OptOps.GROUP, SUM) in sizes):
+        raise OptError("dot products read the columns where they are, and the sum in one block")
+    rows, columns = (sizes.get((OptOps.UNROLL, axis), 1) for axis in (ROWS, COLUMNS))
+    columns *= 1 if dots else lanes
+    depth = lcm(lanes, unrolled(digits_of(c.producer_b)) if c.producer_b is not None and not dots else 1)
 
+    def block(op: OptOps, axis: int, extent: int, unit: int) -> int:
+        size = sizes.get((op, axis))
+        if size is not None and size % unit:
+            raise OptError(f"{op.name}:{axis}:{size}: not a multiple of {unit}")
+        return round_up(max(1, extent), unit) if size is None else size
 
-def make_plan(c: Contraction, target: Target) -> Plan:
-    """The heuristic's plan for an oriented contraction."""
-    size = c.accumulator.itemsize
-    plain_a = c.producer_a is None and c.a.dtype == c.accumulator
-    plain_b = c.producer_b is None and c.b.dtype == c.accumulator
-    along_k = c.b.row == 1 and (c.b.column != 1 or c.n == 1) and (c.m <= THIN or plain_b)
-    dots = along_k and dots_pay(c.m, c.n, c.k, c.a.column == 1)
-    if dots:
-        # One chain a lane of 64 bytes, more where there are few results: of the shape alone, as it decides about the bits.
-        lanes = 64 // size * max(1, 8 // max(1, c.m * c.n))
-        registers = target.vector_registers * target.vector_bytes // 64
-        tiles = -(-c.m // (5 if registers >= 32 else 2))
-        rows = -(-c.m // tiles) if tiles else 1
-        columns = max(1, min(c.n, 8, (registers - 1 - rows) // rows))
-        row_block, k_block = round_up(max(c.m, 1), rows), round_up(max(c.k, 1), lanes)
-        column_block = round_up(max(c.n, 1), columns)
-        pack_a, pack_b = c.n > columns and not (plain_a and c.a.column == 1), False
-    else:
-        lanes = max(1, target.vector_bytes // size)
-        rows, vectors = tile_shape(c.m, -(-c.n // lanes), target.vector_registers)
-        columns = vectors * lanes
-        # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
-        large = c.k * c.n * size > target.l2_bytes // 2 and c.m > 192
-        pack_b = c.b.column != 1 or (c.m > rows and (large or not plain_b))
-        pack_a = not plain_a or (c.n > columns and large) or _rows_collide(c, rows)
-        # A panel of B stays in the second cache while the rows pass by; less of it where it is made while it is in the first.
-        panel = target.l2_bytes // (4 if c.producer_b is None else 8)
-        k_block = round_up(panel // (columns * size), lanes)
-        if not pack_b and c.m <= THIN:
-            k_block = 16  # streams of whole rows of B, past sums of C that stay in the first cache
-        unit = lcm(lanes, unrolled(digits_of(c.producer_b)) if c.producer_b else 1)
-        k_block = even_blocks(c.k, k_block, unit)
-        row_block = max(rows, target.l2_bytes // 2 // (k_block * size) // rows * rows)
-        # Packed columns are used again by other blocks of rows, from the third cache, or by the tiles of the only one.
-        cache = target.l3_bytes // 4 if c.m > row_block else target.l2_bytes // 2
-        column_block = max(columns, min(4096, cache // (k_block * size)) // columns * columns)
-    batch = prod(c.batch)
-    split_rows = c.m >= c.n
-    extent, unit = (c.m, rows) if split_rows else (c.n, columns)
-    wanted = 1 if batch >= 4 * target.cores else 64 * target.cores
-    piece = round_up(max(1, -(-extent // wanted)), unit)
-    pieces = -(-extent // piece)
+    row_block = block(OptOps.GROUP, ROWS, c.m, rows)
+    column_block = block(OptOps.GROUP, COLUMNS, c.n, columns)
+    k_block = block(OptOps.GROUP, SUM, c.k, depth)
+    split_rows = (OptOps.GROUPTOP, COLUMNS) not in sizes
+    if not split_rows and (OptOps.GROUPTOP, ROWS) in sizes:
+        raise OptError("threads take rows or columns")
+    axis, extent, unit = (ROWS, c.m, rows) if split_rows else (COLUMNS, c.n, columns)
+    piece = block(OptOps.GROUPTOP, axis, extent, unit)
+    pieces, batch = -(-extent // piece), prod(c.batch)
     chunks = batch * pieces if c.m and c.n else 0
     # A call a core, as each copies B for itself, or two where nothing is copied; none of less than about a microsecond.
-    calls = min(target.cores if pack_b else 2 * target.cores, batch * c.m * c.n * c.k // CALL_PRODUCTS)
+    calls = min(
+        target.cores if COLUMNS in local else 2 * target.cores, batch * c.m * c.n * c.k // CALL_PRODUCTS
+    )
     grain = max(1, -(-chunks // max(1, calls)))
-    return Plan(
-        dots, lanes, rows, columns, row_block, k_block, column_block, pack_a, pack_b, split_rows, piece, pieces,
-        max(1, -(-c.k // k_block)), chunks, grain,
+    return c, Plan(
+        dots, lanes, rows, columns, row_block, k_block, column_block, ROWS in local, COLUMNS in local,
+        split_rows, piece, pieces, max(1, -(-c.k // k_block)), chunks, grain,
     )  # fmt: skip
-
-
-def _rows_collide(c: Contraction, rows: int) -> bool:
-    """Whether the rows of a tile of A, if they are read where they are, evict each other from the first cache.
-
-    Rows a multiple of 4096 bytes apart are in one of its sets, of which 8 lines or more are kept at a time."""
-    distance = abs(c.a.row) * c.a.dtype.itemsize
-    return distance > 0 and rows > 8 * 4096 // gcd(distance, 4096)
 
 
 def round_up(size: int, unit: int) -> int:
     """The next multiple of unit."""
     return -(-size // unit) * unit
-
-
-def even_blocks(extent: int, block: int, unit: int) -> int:
-    """A block size, a multiple of unit, near `block`, that leaves no small last block."""
-    count = max(1, round(extent / block))
-    return max(unit, round_up(-(-extent // count), unit))
-
-
-def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
-    """Rows and vectors of the register tile that takes the fewest cycles for m rows of so many vectors.
-
-    Model: two FMAs a cycle with four cycles of latency, a tenth of a cycle a load, and one for the loop (measured on a
-    Zen 5). Registers hold the accumulators, a row of B and an element of A.
-    """
-
-    def cycles(r: int, v: int) -> float:
-        return max(r * v / 2, 4) + (r + v) / 10 + 1 if r and v else 0
-
-    def cost(shape: tuple[int, int]) -> tuple[float, int]:
-        r, v = shape
-        whole, rest = m // r, m % r
-        total = 0.0
-        for count, width in ((vectors // v, v), (1, vectors % v)):
-            total += count * (whole * cycles(r, width) + cycles(rest, width))
-        own = 0.02 * bool(rest) + 0.03 * bool(vectors % v)  # each costs a tile more of code
-        return total * (1 + own), -r * v
-
-    shapes = [
-        (r, v)
-        for v in range(1, max(1, min(vectors, registers // 2)) + 1)
-        for r in range(1, max(1, min(m, registers)) + 1)
-        if r * v + v + 1 <= registers or r == v == 1
-    ]
-    return min(shapes, key=cost)

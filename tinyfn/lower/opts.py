@@ -15,7 +15,8 @@ class OptOps(IntEnum):
 
     On a CPU: UPCAST runs an axis along the lanes of a vector, as many as its argument says. UNROLL works on so many vectors of an
     axis side by side. LOCAL makes tiles of so many elements of an axis, which are kept close while others work on them.
-    SWAP exchanges two outer axes. The others are for GPUs."""
+    SWAP exchanges two outer axes. What contractions make of them, and of GROUP and GROUPTOP, is in `gemm_plan`. The others are
+    for GPUs."""
 
     TC = auto()
     UPCAST = auto()
