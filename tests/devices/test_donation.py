@@ -220,6 +220,113 @@ def test_an_optimizer_step_allocates_nothing() -> None:
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+# Products, in whose stores donated arrays are updated.
+
+PRODUCTS = [
+    (48, 48, 48),
+    (101, 37, 300),
+    (3, 70, 900),
+    (70, 1, 33),
+    (1, 129, 600),
+    (40, 24, 5000),
+    (260, 130, 17),
+]
+
+
+def adam(p: Any, m: Any, v: Any, g: Any) -> tuple[Any, Any, Any]:
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    return p - 1e-3 * m / (tnp.sqrt(v) + 1e-8), m, v
+
+
+UPDATES = {
+    "a @ b": lambda p, m, v, a, b: adam(p, m, v, a @ b),
+    "a.T @ b": lambda p, m, v, a, b: adam(p, m, v, a.T.reshape(a.shape[::-1]).T @ b),
+    "the update first": lambda p, m, v, a, b: adam(p, m, v, a @ b)[::-1],
+    "traded": lambda p, m, v, a, b: (m + a @ b, v - a @ b, p * (a @ b)),
+    "a mask": lambda p, m, v, a, b: adam(p, m, v, tnp.where(a > 0, a, 0.0) @ b),
+    "a position": lambda p, m, v, a, b: adam(
+        p, m, v, tnp.where(tnp.arange(b.shape[1]) < tnp.arange(a.shape[0])[:, None], a @ b, 0.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", PRODUCTS, ids=str)
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_in_the_store_of_a_product_are_in_place(name: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    arguments = [abs(numbers(m, n, seed=i)) for i in range(3)] + [numbers(m, k), numbers(k, n)]
+    wanted, got, places = run(UPDATES[name], *arguments, donate=(0, 1, 2))
+    assert {where(a) for a in got} == set(places[:3])
+    for a, b in zip(got, wanted, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_training_step_updates_its_state_in_place() -> None:
+    def loss(params: Any, x: Any, y: Any) -> Any:
+        for w, b in params[:-1]:
+            x = tinyfn.nn.relu(x @ w + b)
+        w, b = params[-1]
+        return ((x @ w + b - y) ** 2).mean()
+
+    def step(params: Any, first: Any, second: Any, x: Any, y: Any) -> Any:
+        gradients = tinyfn.grad(loss)(params, x, y)
+        made = [adam(*each) for each in zip(*map(leaves, (params, first, second, gradients)), strict=True)]
+        return [
+            tinyfn.tree.unflatten(tinyfn.tree.structure(params), each) for each in zip(*made, strict=True)
+        ]
+
+    sizes = [(33, 70), (70, 129), (129, 5)]
+
+    def made() -> Any:
+        params = [
+            (numbers(*s, seed=i), numbers(s[1], seed=i + 9)) for i, s in enumerate(sizes)
+        ]  # an own copy each
+        state = [params, *[tinyfn.tree.map(lambda a: a * 0.0, params) for _ in range(2)]]
+        return [tinyfn.tree.map(fresh, each) for each in state]
+
+    x, y = numbers(300, 33), numbers(300, 5)
+    plain, donating = jit(step), jit(step, donate_argnums=(0, 1, 2))
+    expected, state = made(), made()
+    places = {where(a) for a in leaves(state)}
+    for _ in range(3):
+        expected, state = plain(*expected, x, y), donating(*state, x, y)
+        assert {where(a) for a in leaves(state)} == places
+        for a, b in zip(leaves(state), leaves(expected), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (7, 7)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x + x.T @ y,
+        lambda x, y: x.T + y @ y,
+        lambda x, y: x[::-1] + y @ y,
+        lambda x, y: x + x[:1] + y @ y,
+        lambda x, y: x + tnp.tanh(x) @ y,
+        lambda x, y: x + y @ tnp.where(y > 0, x, 0.0),
+        lambda x, y: (x + y @ y, x @ y),
+        lambda x, y: (x @ y, x + y @ y),
+        lambda x, y: (x + y @ y, x.T @ y, x.sum(0)),
+        lambda x, y: (x + y @ y, x - y @ y),
+        lambda x, y: (x + y @ y, (y @ y)[::-1] + x),
+        lambda x, y: (x * (y @ y), x.T * (y @ y)),
+        lambda x, y: (y * x[:, :1]) @ x + x,
+        lambda x, y: ((x @ x) @ x) + x,
+        lambda x, y: tnp.tanh(x @ y) @ x + x,
+        lambda x, y: x.reshape(-1)[::-1].reshape(x.shape) + y @ y + x,
+        lambda x, y: (x + y @ y, x.reshape(-1)),
+        lambda x, y: (x[:, 0] * (y @ y[0]), x + 1.0),
+    ],
+)
+def test_products_beside_reads_of_other_elements_are_right(
+    function: Callable[..., Any], shape: tuple[int, int]
+) -> None:
+    wanted, got, _ = run(function, numbers(*shape), numbers(*shape, seed=1), donate=0)
+    for a, b in zip(leaves(got), leaves(wanted), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
 # Random programs, in which values of one shape are read in all ways, and several of them are results.
 
 ONE = [
@@ -243,6 +350,8 @@ TWO = [
     lambda x, y: x + y.T,
     lambda x, y: (x @ y) / 20.0,
     lambda x, y: x @ y.T / 20.0 + x,
+    lambda x, y: x + (y @ y) / 20.0,
+    lambda x, y: tnp.where(x > 0, x.T @ y, y) / 20.0,
 ]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import tinyfn
 import tinyfn.numpy as tnp
+from tinyfn.lower.gemm_nest import match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import load
 from tinyfn.lower.memory import ALIGNMENT, _Arena, _replaceable, plan, reads_and_writes
@@ -171,15 +172,48 @@ def test_finish_may_overwrite_what_the_parts_read() -> None:
     assert not over(reads, finish=(rows(each((A, OWN_B))), rows(each((Y, OWN_X)))))
 
 
-def test_contractions_do_not_write_in_place() -> None:
-    k = sint.Variable("i1", 0, N - 1)
-    product = scalar.build(scalar.MUL, load(Y, (ROW, k)), load(Y, (k, COLUMN)))
-    contraction = Nest(
-        (ROW, COLUMN),
-        (
-            Pass((k,), (Reduce(B, scalar.ADD, product),), ()),
-            Pass((), (), (Store(A, OWN, plus(OWN_X, result(B))),)),
-        ),
-        frozenset(),
+K = sint.Variable("i1", 0, N - 1)
+
+
+LEFT, RIGHT = load(Y, (ROW, K)), load(Y, (K, COLUMN))
+
+
+def contraction(*stores: tuple[UOp, UOp], left: UOp = LEFT, right: UOp = RIGHT) -> Nest:
+    product = scalar.build(scalar.MUL, left, right)
+    epilogue = Pass((), (), tuple([Store(array, OWN, value) for array, value in stores]))
+    nest = Nest((ROW, COLUMN), (Pass((K,), (Reduce(S, scalar.ADD, product),), ()), epilogue), frozenset())
+    assert match(nest) is not None
+    return nest
+
+
+def test_contractions_overwrite_what_their_epilogues_read() -> None:
+    assert over(contraction((A, plus(OWN_X, result(S)))))
+    assert over(contraction((B, plus(OWN_X, result(S))), (A, result(S))))
+    assert over(contraction((A, plus(OWN_X, result(S)))), rows(each((B, OWN_Y))))
+    assert over(rows(each((B, OWN_X))), finish=(contraction((A, result(S))),))
+    for name, other in OTHER.items():
+        assert not over(contraction((A, plus(other, result(S))))), name
+        assert not over(contraction((A, plus(OWN_X, result(S))), (B, other))), name
+
+
+def test_and_never_what_their_factors_read() -> None:
+    for factors in (
+        {"left": load(X, (ROW, K))},
+        {"right": load(X, (K, COLUMN))},
+        {"left": scalar.build(scalar.MUL, load(Y, (ROW, K)), load(X, (ROW, 0)))},
+    ):
+        assert not over(contraction((A, result(S)), **factors))
+        assert not over(contraction((A, plus(OWN_X, result(S))), **factors))
+        assert not over(contraction((A, plus(OWN_Y, result(S))), **factors))
+    # A column: the factor reads the very element that is stored, and others of the row read it later.
+    only = sint.Variable("o0", 0, N * N - 1)
+    own = load(X, (sint.floordiv(only, N), sint.mod(only, N)))
+    product = scalar.build(scalar.MUL, own, load(Y, (0, K)))
+    store = Store(A, as_node(only), result(S))
+    passes = (Pass((K,), (Reduce(S, scalar.ADD, product),), ()), Pass((), (), (store,)))
+    nest = Nest((only,), passes, frozenset())
+    assert match(nest) is not None and not over(nest)
+    assert not over(contraction((A, plus(OWN_X, result(S)))), rows(each((B, OWN_X))))
+    assert not over(
+        contraction((A, plus(OWN_X, result(S)))), contraction((B, result(S)), left=load(X, (ROW, K)))
     )
-    assert not over(contraction)

@@ -318,9 +318,16 @@ class _Contraction:
             self.expressions.define(
                 result(node), self.expressions.cast(total, self.dtype, node.dtype), here, TYPES[node.dtype]
             )
-            for store in self.form.stores:
-                value = self.expressions.value(store.value, here)
-                self.writer.line(f"{self.expressions.element(store.node, store.position, here)} = {value};")
+            # All that is read is read before the first store: it may be stored over that.
+            made = [
+                (
+                    self.expressions.element(store.node, store.position, here),
+                    self.expressions.value(store.value, here),
+                )
+                for store in self.form.stores
+            ]
+            for element, value in made:
+                self.writer.line(f"{element} = {value};")
 
 
 class _Simple(_Contraction):

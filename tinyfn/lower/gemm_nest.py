@@ -21,7 +21,7 @@ from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
 from .gemm_axes import Axis, at_place, group_ranges, indices
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
-from .gemm_values import APART, Evaluation, is_index
+from .gemm_values import APART, is_index
 from .gemm_writer import TYPES, Value
 from .index import LOAD
 from .linear import Linear, linear
@@ -145,12 +145,8 @@ def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
 
     def finish(builder: Builder, place: Place, value: Value) -> None:
         value = builder.convert(value, wide, form.node.dtype, place.lanes)
-        for store in form.stores:
-
-            def body(evaluation: Evaluation, store: Store = store) -> None:
-                evaluation.store(store)
-
-            at_place(builder, slots, (batch, rows, columns), place, {known: value}, body)
+        axes = batch, rows, columns
+        at_place(builder, slots, axes, place, {known: value}, lambda e: e.store(form.stores))
 
     return work._replace(epilogue=finish, scratch=True)
 

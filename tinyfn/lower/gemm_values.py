@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
-from ..trace.uop import CONST, UOp
+from ..trace.uop import CONST, UOp, toposort
 from .gemm_matrix import Builder
 from .gemm_writer import Index, Value, suffix
 from .index import LOAD, RESULT
@@ -299,8 +299,17 @@ class Evaluation:
         zero = "zeroinitializer" if wide else "0"
         return self.b.pure(f"<{self.lanes} x i1>" if wide else "i1", f"icmp ne {value}, {zero}")
 
-    def store(self, store: Store) -> None:
-        """Store a value where it belongs."""
+    def store(self, stores: Sequence[Store]) -> None:
+        """Store values where they belong. All that is read is read before the first is stored: they may be stored over it."""
+        for store in stores:
+            self.value(store.value)
+            for node in toposort([store.position]):
+                if node.op is LOAD:
+                    self.value(node)
+        for store in stores:
+            self._store(store)
+
+    def _store(self, store: Store) -> None:
         b, array, lanes = self.b, store.node, self.lanes
         value = self.value(store.value) if lanes == 1 else self.vector(store.value)
         kind, size = memory_type(array.dtype), array.dtype.itemsize

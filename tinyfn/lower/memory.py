@@ -9,8 +9,8 @@ of ranges alone: there is one store, or each is in a part of its own, and what f
 array is read in that store's nest only, always at that same position (the same expression), in the store's pass or in passes
 before it; (3) the kernel does not write the other array. Renderers keep to their side of this: they promise the machine nothing
 about which arrays overlap, run no point twice, and at a point (or a vector of points) make all values of a pass before they
-store one. Nests in `finish` run after all parts, so what only parts read is free for them. Contractions, which visit an element
-of their result several times, never write in place.
+store one. Nests in `finish` run after all parts, so what only parts read is free for them. A contraction reads its factors at any
+time, also after other elements are stored; what it stores it visits once, so (2) is about what it reads there.
 """
 
 from __future__ import annotations
@@ -201,6 +201,9 @@ def _rounded(size: int) -> int:
 # Which arrays may be written over which
 
 
+_LATE = 1 << 30  # after every pass
+
+
 class _Read(NamedTuple):
     """An element that a kernel reads, in which nest and pass."""
 
@@ -224,12 +227,14 @@ def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
     nests = (*kernel.parts, *kernel.finish)
     reads: dict[UOp, list[_Read]] = {}
     writes: dict[UOp, list[_Write]] = {}
-    apart = {i for i, nest in enumerate(nests) if match(nest) is not None}
+    contractions = {i for i, nest in enumerate(nests) if match(nest) is not None}
     for i, nest in enumerate(nests):
         for j, (each, points) in enumerate(_with_points(nest)):
+            # The factors of a contraction are read as late as its last pass is done.
+            at = _LATE if i in contractions and each.reductions else j
             for node in toposort(_expressions(each)):
                 if node.op is LOAD and node.arg not in nest.local:
-                    reads.setdefault(node.arg, []).append(_Read(i, j, node.src[0]))
+                    reads.setdefault(node.arg, []).append(_Read(i, at, node.src[0]))
             for store in each.stores:
                 if store.node not in nest.local:
                     writes.setdefault(store.node, []).append(_Write(i, j, store.position, points))
@@ -244,7 +249,7 @@ def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
         read_in.setdefault(max(found), []).append(array)
     result: dict[UOp, list[UOp]] = {}
     for array, stores in writes.items():
-        if any(write.nest in apart for write in stores) or not _once_each(array, stores):
+        if not _once_each(array, stores):
             continue
         if len(stores) > 1:
             by_part = {write.nest: write for write in stores if write.nest < parts}
