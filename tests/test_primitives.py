@@ -12,8 +12,10 @@ import tinyfn
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.prim import REGISTRY, Primitive, Sample
-from tinyfn.trace.prims import convert, reduce_sum
+from tinyfn.trace.prims import convert, fourier, linear_algebra, reduce_sum  # noqa: F401  (registers them)
 from tinyfn.transforms import structured  # noqa: F401  (registers the ops that hold graphs)
+
+WIDE = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
 def run(primitive: Primitive, sample: Sample) -> list[Any]:
@@ -37,8 +39,8 @@ DIFFERENTIABLE = [
     case
     for case in CASES
     if case.values[1].differentiable
-    and any(np.asarray(a).dtype == np.float32 for a in case.values[1].args)
-    and any(dtypes.is_float(r.dtype) for r in run(case.values[0], case.values[1]))
+    and any(np.asarray(a).dtype in WIDE for a in case.values[1].args)
+    and any(dtypes.is_inexact(r.dtype) for r in run(case.values[0], case.values[1]))
 ]
 
 
@@ -58,12 +60,10 @@ def outputs(primitive: Primitive, sample: Sample) -> Any:
 
 
 def in_float64(primitive: Primitive, sample: Sample) -> tuple[Any, list[np.ndarray]]:
-    """The sample's function and arguments with float64 in the place of float32; its integer arguments are fixed."""
-    wide = [
-        np.asarray(a).astype(np.float64) if np.asarray(a).dtype == np.float32 else np.asarray(a)
-        for a in sample.args
-    ]
-    positions = [i for i, a in enumerate(wide) if a.dtype == np.float64]
+    """The sample's function and arguments in double precision where they have single; its integer arguments are fixed."""
+    given = [np.asarray(a) for a in sample.args]
+    wide = [a.astype(WIDE.get(a.dtype, a.dtype)) for a in given]
+    positions = [i for i, a in enumerate(wide) if a.dtype in WIDE.values()]
     function = outputs(primitive, sample)
     graphs = [v for v in sample.params.values() if isinstance(v, tinyfn.Graph)]
 
@@ -72,10 +72,24 @@ def in_float64(primitive: Primitive, sample: Sample) -> tuple[Any, list[np.ndarr
         for i, x in zip(positions, floats, strict=True):
             # A graph in the parameters has inputs of a fixed dtype.
             args[i] = convert(x, dtype=dtypes.float32) if graphs else x
-        results = [r for r in function(*args) if dtypes.is_float(r.dtype)]
-        return [convert(r, dtype=dtypes.float64) if r.dtype is not dtypes.float64 else r for r in results]
+        results = [r for r in function(*args) if dtypes.is_inexact(r.dtype)]
+        return [
+            r if r.dtype in WIDE.values() else convert(r, dtype=WIDE.get(r.dtype, dtypes.float64))
+            for r in results
+        ]
 
     return of_floats, [wide[i] for i in positions]
+
+
+def directions(generator: np.random.Generator, likes: Any) -> list[np.ndarray]:
+    """Random arrays of the shapes and kinds of those given."""
+    found = []
+    for like in likes:
+        direction = np.asarray(generator.normal(size=like.shape))
+        found.append(
+            direction + 1j * generator.normal(size=like.shape) if like.dtype.kind == "c" else direction
+        )
+    return found
 
 
 def close(a: Any, b: Any, tolerance: float) -> None:
@@ -136,7 +150,7 @@ def test_vmap_is_a_loop(primitive: Primitive, sample: Sample, which: str) -> Non
         for got, want in zip(batched, function(*map(as_array, lane_args)), strict=True):
             assert got.dtype == want.dtype and got.shape[1:] == want.shape
             # Sums may be taken in another order; everything else is exact.
-            tolerance = 1e-6 if want.dtype.kind == "f" else 1e-2 if dtypes.is_float(want.dtype) else 0
+            tolerance = 1e-6 if want.dtype.kind in "fc" else 1e-2 if dtypes.is_float(want.dtype) else 0
             a, b = (
                 np.asarray(v).astype(np.float64) if dtypes.is_float(want.dtype) else np.asarray(v)
                 for v in (np.asarray(got)[lane], want)
@@ -150,13 +164,13 @@ def test_vmap_is_a_loop(primitive: Primitive, sample: Sample, which: str) -> Non
 def test_jvp_is_the_limit_of_differences(primitive: Primitive, sample: Sample) -> None:
     function, args = in_float64(primitive, sample)
     generator = seed_of(primitive.name)
-    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
-    values, directions = tinyfn.jvp(function, tuple(args), tuple(tangents))
+    tangents = directions(generator, args)
+    values, pushed = tinyfn.jvp(function, tuple(args), tuple(tangents))
     step = 1e-3 if "graph" in sample.params else 1e-6
     above = function(*[as_array(a + step * t) for a, t in zip(args, tangents, strict=True)])
     below = function(*[as_array(a - step * t) for a, t in zip(args, tangents, strict=True)])
-    assert len(values) == len(directions)
-    for direction, high, low in zip(directions, above, below, strict=True):
+    assert len(values) == len(pushed)
+    for direction, high, low in zip(pushed, above, below, strict=True):
         close(
             direction,
             (np.asarray(high) - np.asarray(low)) / (2 * step),
@@ -168,14 +182,15 @@ def test_jvp_is_the_limit_of_differences(primitive: Primitive, sample: Sample) -
 def test_vjp_is_the_transpose_of_jvp(primitive: Primitive, sample: Sample) -> None:
     function, args = in_float64(primitive, sample)
     generator = seed_of(primitive.name)
-    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
-    _, directions = tinyfn.jvp(function, tuple(args), tuple(tangents))
+    tangents = directions(generator, args)
+    _, pushed = tinyfn.jvp(function, tuple(args), tuple(tangents))
     _, pullback = tinyfn.vjp(function, *args)
-    cts = [np.asarray(generator.normal(size=d.shape)) for d in directions]
+    cts = directions(generator, pushed)
     gradients = pullback(cts)
     assert [(g.shape, g.dtype) for g in gradients] == [(a.shape, a.dtype) for a in args]
-    forward = sum(np.sum(ct * np.asarray(d)) for ct, d in zip(cts, directions, strict=True))
-    backward = sum(np.sum(np.asarray(g) * t) for g, t in zip(gradients, tangents, strict=True))
+    # Of complex numbers the transpose is that for the pairing Re(cotangent * tangent).
+    forward = sum(np.real(np.sum(ct * np.asarray(d))) for ct, d in zip(cts, pushed, strict=True))
+    backward = sum(np.real(np.sum(np.asarray(g) * t)) for g, t in zip(gradients, tangents, strict=True))
     close(forward, backward, 1e-5 if "graph" in sample.params else 1e-11)
 
 
@@ -184,8 +199,8 @@ def test_second_order(primitive: Primitive, sample: Sample) -> None:
     """The jvp of the vjp, against differences of the vjp; and the vjp of the jvp against it."""
     function, args = in_float64(primitive, sample)
     generator = seed_of(primitive.name)
-    tangents = [np.asarray(generator.normal(size=a.shape)) for a in args]
-    cts = [np.asarray(generator.normal(size=r.shape)) for r in function(*map(as_array, args))]
+    tangents = directions(generator, args)
+    cts = directions(generator, function(*map(as_array, args)))
 
     def gradient(*xs: Any) -> Any:
         return tinyfn.vjp(function, *xs)[1](list(cts))
@@ -202,10 +217,9 @@ def test_second_order(primitive: Primitive, sample: Sample) -> None:
         )
 
     def directional(*xs: Any) -> Any:
-        directions = tinyfn.jvp(function, xs, tuple(tangents))[1]
         total: Any = 0.0
-        for ct, d in zip(cts, directions, strict=True):
-            total = total + reduce_sum(d * ct, axes=tuple(range(d.ndim)))
+        for ct, d in zip(cts, tinyfn.jvp(function, xs, tuple(tangents))[1], strict=True):
+            total = total + reduce_sum(tinyfn.numpy.real(d * ct), axes=tuple(range(d.ndim)))
         return total
 
     reverse_over_forward = (

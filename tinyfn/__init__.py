@@ -47,7 +47,7 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:
-    from . import checkpoint, lax, linalg, nn, optax_like, random
+    from . import checkpoint, fft, lax, linalg, nn, optax_like, random
     from .lax import stop_gradient
 
 __version__ = "0.1.0"
@@ -56,14 +56,14 @@ __all__ = [
     "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError",
     "ShapeDtypeStruct", "TracerArrayConversionError", "TracerBoolConversionError", "TracerError",
     "TracerIntegerConversionError", "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp",
-    "custom_vjp", "debug_level", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
+    "custom_vjp", "debug_level", "eval_shape", "fft", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
     "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stage_times", "stop_gradient", "tree",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
-_ON_DEMAND = frozenset(("checkpoint", "lax", "linalg", "nn", "optax_like", "random"))
+_ON_DEMAND = frozenset(("checkpoint", "fft", "lax", "linalg", "nn", "optax_like", "random"))
 
 
 def __getattr__(name: str) -> Any:

@@ -63,11 +63,11 @@ def special(dtype: Any) -> np.ndarray:
 def special_samples() -> Iterator[Any]:
     """For each elementwise op and dtype it takes, all combinations of special values."""
     for name, primitive in sorted(REGISTRY.items()):
-        if not isinstance(primitive, Elementwise) or name in ("convert", "bitcast"):
+        if not isinstance(primitive, Elementwise) or name in ("convert", "bitcast", "complex"):
             continue
         for dtype in dtypes.ALL:
-            if dtype in dtypes.NARROW_FLOATS or dtypes.kind(dtype) not in primitive.kinds:
-                continue
+            if dtype in (*dtypes.NARROW_FLOATS, *dtypes.COMPLEX) or dtypes.kind(dtype) not in primitive.kinds:
+                continue  # complex numbers are not compiled
             operand_dtypes = [dtypes.bool_, dtype, dtype] if name == "where" else [dtype] * primitive.arity
             grids = np.meshgrid(*[special(d) for d in operand_dtypes], indexing="ij")
             for params in [{"exponent": e} for e in (0, 1, 2, 3, 5)] if name == "integer_pow" else [{}]:

@@ -6,9 +6,12 @@ paths.
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 import numpy as _np
 
-from .. import linalg
 from ..trace.array import Array as ndarray
 from ..trace.dtype import (
     bfloat16,
@@ -81,6 +84,7 @@ from .elementwise import (
     acos,
     acosh,
     add,
+    angle,
     arccos,
     arccosh,
     arcsin,
@@ -243,6 +247,10 @@ from .indexing import (
     take_along_axis,
     top_k,
     unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
     unravel_index,
 )
 from .manipulation import (
@@ -307,6 +315,7 @@ from .reductions import (
     cov,
     cumprod,
     cumsum,
+    cumulative_prod,
     cumulative_sum,
     diff,
     ediff1d,
@@ -338,6 +347,11 @@ from .reductions import (
     var,
 )
 
+if _TYPE_CHECKING:
+    from .. import fft, linalg
+    from .inspection import __array_namespace_info__ as __array_namespace_info__
+
+bool = bool_
 e, pi, inf, nan, euler_gamma, newaxis = _np.e, _np.pi, _np.inf, _np.nan, _np.euler_gamma, None
 dtype = _np.dtype
 generic, number, integer, signedinteger = _np.generic, _np.number, _np.integer, _np.signedinteger
@@ -347,6 +361,24 @@ unsignedinteger, inexact, floating, complexfloating = (
     _np.floating,
     _np.complexfloating,
 )
+
+__array_api_version__ = "2025.12"
+
+# Imported when they are first used, so that `import tinyfn` stays quick.
+_ON_DEMAND = {
+    "__array_namespace_info__": (".inspection", "__array_namespace_info__"),
+    "fft": ("..fft", None),
+    "linalg": ("..linalg", None),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, member = _ON_DEMAND[name]
+    found = _import_module(module, __name__)
+    return found if member is None else getattr(found, member)
+
 
 __all__ = [
     "abs",
@@ -358,6 +390,7 @@ __all__ = [
     "allclose",
     "amax",
     "amin",
+    "angle",
     "any",
     "append",
     "apply_along_axis",
@@ -400,6 +433,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "bool",
     "bool_",
     "broadcast_arrays",
     "broadcast_shapes",
@@ -430,6 +464,7 @@ __all__ = [
     "cross",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
     "cumulative_sum",
     "deg2rad",
     "degrees",
@@ -459,6 +494,7 @@ __all__ = [
     "extract",
     "eye",
     "fabs",
+    "fft",
     "fill_diagonal",
     "finfo",
     "fix",
@@ -661,6 +697,10 @@ __all__ = [
     "uint32",
     "uint64",
     "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unravel_index",
     "unsignedinteger",
     "unstack",

@@ -38,6 +38,12 @@ def at_user() -> str:
 described = o.described
 
 
+def check_device(device: Any, what: str) -> None:
+    """Raise ValueError unless the device is None or the one where arrays are: "cpu"."""
+    if device is not None and device != "cpu":
+        raise ValueError(f"{what}: there is no device {device!r}; arrays are on 'cpu'{at_user()}")
+
+
 def operand(x: Any, what: str) -> Array:
     """An argument as an array; lists raise a TypeError that names the function."""
     if isinstance(x, (list, tuple)):
@@ -141,6 +147,11 @@ def full_of(value: Any, dtype: DType, shape: tuple[Any, ...]) -> Array:
     if current_trace() is None:
         return wrap(np.full(shape, value, dtype))
     return o.broadcast_to(o.scalar(value, dtype), shape)
+
+
+def diagonal_number(k: int) -> int:
+    """A diagonal's number, brought within what may be added to a row's number without an overflow."""
+    return max(-(2**30), min(k, 2**30))
 
 
 def iota(dtype: DType, shape: tuple[Any, ...], axis: int) -> Array:

@@ -31,7 +31,7 @@ from .common import (
     promoted,
     slice_axis,
 )
-from .elementwise import multiply, subtract
+from .elementwise import conjugate, multiply, subtract
 from .manipulation import diagonal
 
 
@@ -75,8 +75,9 @@ def dot(
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The sum of the products of all elements."""
+    """The sum of the products of all elements, those of `a` conjugated."""
     x, y = _operands("vdot", preferred_element_type, a, b)
+    x = conjugate(x)
     return dot(reshape(x, (x.size,)), reshape(y, (y.size,)))
 
 
@@ -89,8 +90,9 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The sums of products along an axis of both, broadcasting the others."""
+    """The sums of products along an axis of both, the elements of x1 conjugated; other axes broadcast."""
     x, y = _operands("vecdot", preferred_element_type, x1, x2)
+    x = conjugate(x)
     x = move_axis(x, axis_of(axis, x.ndim, "vecdot"), x.ndim - 1)
     y = move_axis(y, axis_of(axis, y.ndim, "vecdot"), y.ndim - 1)
     if x.shape[-1] != y.shape[-1]:
@@ -104,8 +106,8 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The products of vectors (the last axis of x1) with matrices (the last two axes of x2)."""
-    return einsum("...i,...ij->...j", x1, x2)
+    """The products of vectors (the last axis of x1, conjugated) with matrices (the last two axes of x2)."""
+    return einsum("...i,...ij->...j", conjugate(x1), x2)
 
 
 def inner(

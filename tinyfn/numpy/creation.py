@@ -22,6 +22,8 @@ from .common import (
     axis_of,
     bind,
     cast,
+    check_device,
+    diagonal_number,
     dtype_or,
     floats,
     full_of,
@@ -46,8 +48,20 @@ def array(
     return result
 
 
-def asarray(a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None) -> Array:
-    """Like `array`, but a bare Python number stays weak: it takes the dtype of what it is combined with."""
+def asarray(
+    a: Any,
+    dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Array:
+    """Like `array`, but a bare Python number stays weak: it takes the dtype of what it is combined with.
+
+    With copy=False a ValueError is raised where the memory of a writeable NumPy array would have to be copied."""
+    check_device(device, "asarray")
+    if copy is False and not isinstance(a, Array):
+        raise ValueError(f"asarray: a {type(a).__name__} can't become an array without a copy{at_user()}")
     return _convert(a, dtype)
 
 
@@ -146,10 +160,11 @@ def _stacked(x: Any, dtype: dtypes.DType) -> Array:
     return bind(prims.concatenate, tuple([reshape(e, (1, *shape)) for e in elements]), {"axis": 0})
 
 
-def from_dlpack(x: Any, /, *, copy: bool | None = None) -> Array:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of an object that exports it with `__dlpack__`, as another library's arrays do.
 
     Nothing is copied unless `copy` is True, so the memory must not be written to while the array is in use."""
+    check_device(device, "from_dlpack")
     return wrap(buffer(np.from_dlpack(x), copy=bool(copy)))
 
 
@@ -158,31 +173,36 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
     return operand(a, "copy")
 
 
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0."""
+    check_device(device, "astype")
     return cast(x if is_scalar(x) else operand(x, "astype"), dtype)
 
 
 # One value everywhere
 
 
-def zeros(shape: Shape, dtype: DTypeLike = None) -> Array:
+def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Zeros; float32 if no dtype is given."""
+    check_device(device, "zeros")
     return full_of(0, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "zeros"))
 
 
-def ones(shape: Shape, dtype: DTypeLike = None) -> Array:
+def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones; float32 if no dtype is given."""
+    check_device(device, "ones")
     return full_of(1, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "ones"))
 
 
-def empty(shape: Shape, dtype: DTypeLike = None) -> Array:
+def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Zeros: arrays can't be filled in later."""
+    check_device(device, "empty")
     return full_of(0, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "empty"))
 
 
-def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """One value (or an array that broadcasts to the shape) everywhere, by default in the value's dtype."""
+    check_device(device, "full")
     sizes = shape_of(shape, "full")
     value = o.strong(_convert(fill_value, dtype))
     try:
@@ -193,23 +213,34 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
         ) from None
 
 
-def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None) -> Array:
+def zeros_like(
+    a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
+) -> Array:
     """Zeros of a's dtype and shape, or of those given."""
-    return full_like(a, 0, dtype, shape)
+    return full_like(a, 0, dtype, shape, device=device)
 
 
-def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None) -> Array:
+def ones_like(
+    a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
+) -> Array:
     """Ones of a's dtype and shape, or of those given."""
-    return full_like(a, 1, dtype, shape)
+    return full_like(a, 1, dtype, shape, device=device)
 
 
-def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None) -> Array:
+def empty_like(
+    prototype: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
+) -> Array:
     """Zeros of the prototype's dtype and shape, or of those given."""
-    return full_like(prototype, 0, dtype, shape)
+    return full_like(prototype, 0, dtype, shape, device=device)
 
 
 def full_like(
-    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike = None,
+    shape: Shape | None = None,
+    *,
+    device: Any = None,
 ) -> Array:
     """One value everywhere, in a's dtype and shape or in those given."""
     if hasattr(a, "dtype") and hasattr(a, "shape"):
@@ -217,15 +248,18 @@ def full_like(
     else:
         like = operand(a, "full_like")
         own_dtype, own_shape = like.dtype, like.shape
-    return full(own_shape if shape is None else shape, fill_value, dtype_or(dtype, own_dtype))
+    return full(own_shape if shape is None else shape, fill_value, dtype_or(dtype, own_dtype), device=device)
 
 
 # Ranges and grids
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None) -> Array:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None, *, device: Any = None
+) -> Array:
     """start, start + step, ... before stop; from 0 with one argument. The arguments are numbers known to
     Python."""
+    check_device(device, "arange")
     first, last, by = (
         (0, start, 1 if step is None else step)
         if stop is None
@@ -262,16 +296,20 @@ def linspace(
     retstep: bool = False,
     dtype: DTypeLike = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` numbers at equal distances from start to stop (before it, without `endpoint`), along a new axis.
 
     With `retstep` also their distance."""
+    check_device(device, "linspace")
     if num < 0:
         raise ValueError(f"linspace: num must be 0 or more, not {num}{at_user()}")
     intervals = num - 1 if endpoint else num
     if is_scalar(start) and is_scalar(stop):
-        numbers: Array = wrap(np.linspace(start, stop, num, endpoint, dtype=np.float64).astype(np.float64))
-        target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
+        numbers: Array = wrap(np.linspace(start, stop, num, endpoint))
+        has_parts = isinstance(start, complex) or isinstance(stop, complex)
+        target = dtype_or(dtype, dtypes.DEFAULT_COMPLEX if has_parts else dtypes.DEFAULT_FLOAT)
         if dtypes.is_integer(target):
             numbers = wrap(np.floor(numbers.value))
         step = (stop - start) / intervals if intervals else float("nan")  # type: ignore[operator]
@@ -283,7 +321,7 @@ def linspace(
     first, last = o.broadcast_to(first, shape), o.broadcast_to(last, shape)
     first, last = reshape(first, (1, *shape)), reshape(last, (1, *shape))
     position = (
-        reshape(iota(first.dtype, (num,), 0), (num,) + (1,) * len(shape))
+        reshape(o.to_dtype(iota(dtypes.DEFAULT_INT, (num,), 0), first.dtype), (num,) + (1,) * len(shape))
         if num
         else full_of(0, first.dtype, (0,) + (1,) * len(shape))
     )
@@ -335,11 +373,12 @@ def geomspace(
     return cast(multiply(sign, exp(exponents)), dtype_or(dtype, exponents.dtype))
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An N x M matrix with ones on the k-th diagonal and zeros elsewhere."""
+    check_device(device, "eye")
     shape = shape_of((N, N if M is None else M), "eye")
     return cast(
-        equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1)),
+        equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1)),
         dtype_or(dtype, dtypes.DEFAULT_FLOAT),
     )
 
@@ -352,11 +391,13 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
     """An N x M matrix with ones on and below the k-th diagonal and zeros above."""
     shape = shape_of((N, N if M is None else M), "tri")
-    below = greater_equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1))
+    below = greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
     return cast(below, dtype_or(dtype, dtypes.DEFAULT_FLOAT))
 
 
-def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Array, ...]:
     """The coordinates of a grid, one array for each of the 1-d arguments; "xy" swaps the first two axes, "ij"
     does not."""
     arrays = [reshape(a, (a.size,)) for a in (operand(x, "meshgrid") for x in xi)]
@@ -372,7 +413,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
     for place, a in zip(places, arrays, strict=True):
         spread = reshape(a, tuple([n if i == place else 1 for i, n in enumerate(shape)]))
         grids.append(spread if sparse else o.broadcast_to(spread, tuple(shape)))
-    return grids
+    return tuple(grids)
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:

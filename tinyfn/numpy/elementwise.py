@@ -339,7 +339,7 @@ def _logaddexp(x: Array, y: Array, log_base: float) -> Array:
 
 def _step(primitive: Any, x: Any, what: str) -> Array:
     array = operand(x, what)
-    return bind(primitive, (array,), {}) if dtypes.is_float(array.dtype) else array
+    return bind(primitive, (array,), {}) if dtypes.is_inexact(array.dtype) else array
 
 
 def floor(x: ArrayLike, /) -> Array:
@@ -362,12 +362,15 @@ fix = trunc
 
 def rint(x: ArrayLike, /) -> Array:
     """The nearest whole number, the even one of two that are equally near; integers become float32."""
-    return unary(prims.round, x, "rint")
+    array = inexact(x, "rint")
+    return _by_parts(rint, array) if dtypes.kind(array.dtype) == "complex" else unary(prims.round, x, "rint")
 
 
 def round(a: ArrayLike, decimals: int = 0) -> Array:
     """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ..."""
     x = operand(a, "round")
+    if dtypes.kind(x.dtype) == "complex":
+        return _by_parts(lambda part: round(part, decimals), x)
     if not dtypes.is_float(x.dtype):
         if decimals >= 0 or x.dtype is dtypes.bool_:
             return x
@@ -471,6 +474,8 @@ def nan_to_num(
     """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers
     given."""
     array = operand(x, "nan_to_num")
+    if dtypes.kind(array.dtype) == "complex":
+        return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), array)
     if not dtypes.is_float(array.dtype):
         return array
     limit = _greatest(array.dtype)
@@ -487,22 +492,38 @@ def _greatest(dtype: dtypes.DType) -> float:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """The real part, which is the argument itself."""
-    return operand(val, "real")
+    """The real part, in the dtype of the parts; of what is not complex, the argument itself."""
+    array = operand(val, "real")
+    return bind(prims.real, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """The imaginary part, which is 0."""
+    """The imaginary part, in the dtype of the parts; 0 for what is not complex."""
     array = operand(val, "imag")
+    if dtypes.kind(array.dtype) == "complex":
+        return bind(prims.imag, (array,), {})
     return o.broadcast_to(o.scalar(0, array.dtype), array.shape)
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """The complex conjugate, which is the argument itself."""
-    return operand(x, "conjugate")
+    """The complex conjugate; of what is not complex, the argument itself."""
+    array = operand(x, "conjugate")
+    return bind(prims.conj, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
 
 conj = conjugate
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The angle of complex numbers in the plane, in (-pi, pi] or, with `deg`, in degrees; pi for negative real ones."""
+    x = inexact(z, "angle")
+    result = arctan2(imag(x), real(x))
+    return rad2deg(result) if deg else result
+
+
+def _by_parts(function: Any, x: Array) -> Array:
+    """The function of the real and of the imaginary part."""
+    return bind(prims.complex_, (function(real(x)), function(imag(x))), {})
 
 
 # Comparisons

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +15,7 @@ from ..trace.array import Array, is_scalar
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from .common import ArrayLike, DTypeLike, at_user, cast, operand
-from .elementwise import bitwise_and, equal, isclose, isnan, where
+from .elementwise import bitwise_and, equal, imag, isclose, isnan, where
 from .reductions import all as all_
 
 # Functions of functions
@@ -183,8 +184,7 @@ def isrealobj(x: Any) -> bool:
 
 def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part that is not 0."""
-    array = operand(x, "iscomplex")
-    return o.broadcast_to(o.scalar(False, dtypes.bool_), array.shape)
+    return o.not_equal(imag(x), 0)
 
 
 def isreal(x: ArrayLike) -> Array:
@@ -293,9 +293,32 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     return bool(np.can_cast(first, second, "safe"))
 
 
-def finfo(dtype: Any) -> Any:
-    """Limits of a float dtype: max, min, tiny, eps, bits, nmant, ..."""
-    return ml_dtypes.finfo(_dtype_of(dtype))  # type: ignore[no-untyped-call]
+class FloatInfo:
+    """Limits of a float dtype, as Python's floats and integers."""
+
+    def __init__(self, dtype: dtypes.DType):
+        found = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        self.dtype = dtypes.canonical(found.dtype)
+        self.bits, self.nmant, self.nexp = int(found.bits), int(found.nmant), int(found.nexp)
+        self.minexp, self.maxexp = int(found.minexp), int(found.maxexp)
+        self.precision, self.resolution = int(found.precision), float(found.resolution)
+        self.eps, self.epsneg = float(found.eps), float(found.epsneg)
+        self.max, self.min = float(found.max), float(found.min)
+        self.tiny = self.smallest_normal = float(found.smallest_normal)
+        self.smallest_subnormal = float(found.smallest_subnormal)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype.name}, min={self.min}, max={self.max}, eps={self.eps}, tiny={self.tiny})"
+
+
+@cache
+def _float_info(dtype: dtypes.DType) -> FloatInfo:
+    return FloatInfo(dtype)
+
+
+def finfo(dtype: Any) -> FloatInfo:
+    """Limits of a float dtype (of a complex one's parts): max, min, tiny, eps, bits, nmant, ... as Python's numbers."""
+    return _float_info(_dtype_of(dtype))
 
 
 def iinfo(dtype: Any) -> Any:

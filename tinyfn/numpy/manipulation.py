@@ -30,6 +30,7 @@ from .common import (
     cast,
     concatenate_arrays,
     described,
+    diagonal_number,
     iota,
     operand,
     permute,
@@ -192,11 +193,11 @@ def broadcast_shapes(*shapes: Shape) -> tuple[Any, ...]:
     return o.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes]) if shapes else ()
 
 
-def broadcast_arrays(*args: ArrayLike) -> list[Array]:
+def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
     """The arrays repeated to one shape."""
     arrays = [operand(a, "broadcast_arrays") for a in args]
     shape = o.broadcast_shapes(*[a.shape for a in arrays]) if arrays else ()
-    return [o.broadcast_to(a, shape) for a in arrays]
+    return tuple([o.broadcast_to(a, shape) for a in arrays])
 
 
 # Joining and splitting
@@ -547,7 +548,7 @@ def _run(x: Array, axis: int, positions: np.ndarray[Any, Any]) -> Array:
 
 
 def _below(shape: tuple[Any, ...], k: int) -> Array:
-    return greater_equal(add(iota(dtypes.int32, shape, 0), k), iota(dtypes.int32, shape, 1))
+    return greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
 
 
 def _triangle(m: Any, k: int, what: str) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..trace.array import Array, install
 from ..trace.indexing import At, getitem
-from . import contraction, creation, elementwise, indexing, manipulation, reductions
+from . import common, contraction, creation, elementwise, indexing, manipulation, reductions
 from .common import bind
 
 
@@ -32,6 +32,21 @@ def _view(self: Array, dtype: Any = None) -> Array:
     return self if dtype is None else bind(prims.bitcast, (self,), {"dtype": dtypes.canonical(dtype)})
 
 
+def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
+    """The module of functions that work on it, by the Python array API standard."""
+    from . import inspection
+
+    return inspection.namespace(api_version)
+
+
+def _to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
+    """The array itself, since there is one device, "cpu"; raises ValueError for another."""
+    common.check_device(device, "to_device")
+    if stream is not None:
+        raise ValueError(f"to_device: the CPU has no streams{common.at_user()}")
+    return self
+
+
 def _round(self: Array, ndigits: int | None = None) -> Any:
     if ndigits is None and self.ndim == 0:
         return round(self.item())
@@ -41,6 +56,8 @@ def _round(self: Array, ndigits: int | None = None) -> Any:
 _METHODS: dict[str, Any] = {
     "__getitem__": getitem,
     "__round__": _round,
+    "__array_namespace__": _array_namespace,
+    "to_device": _to_device,
     "at": property(At),
     "view": _view,
     "T": property(manipulation.transpose),

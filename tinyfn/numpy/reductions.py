@@ -37,6 +37,7 @@ from .common import (
     slice_axis,
 )
 from .elementwise import (
+    absolute,
     add,
     divide,
     isnan,
@@ -47,6 +48,7 @@ from .elementwise import (
     minimum,
     multiply,
     not_equal,
+    real,
     sqrt,
     square,
     subtract,
@@ -339,9 +341,11 @@ def var(
         if isinstance(count, int)
         else subtract(count, less_by)
     )
-    return cast(
-        divide(sum(square(subtract(x, center)), axes, keepdims=keepdims, where=where), divisor), target
-    )
+    distance = subtract(x, center)
+    if dtypes.kind(x.dtype) == "complex":
+        distance, divisor = absolute(distance), real(divisor)
+        target = distance.dtype
+    return cast(divide(sum(square(distance), axes, keepdims=keepdims, where=where), divisor), target)
 
 
 _mean = mean
@@ -362,7 +366,7 @@ def std(
     """The square root of the variance."""
     x, target = _computed_in(operand(a, "std"), dtype)
     variance = var(x, axis, None, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction)
-    return cast(sqrt(variance), target)
+    return sqrt(variance) if dtypes.kind(target) == "complex" else cast(sqrt(variance), target)
 
 
 def cov(
@@ -473,18 +477,37 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     return o.to_dtype(wide, x.dtype)
 
 
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+) -> Array:
+    """`cumprod`, with a 1 in front if `include_initial`; an array of more than one axis needs `axis`.
+
+    Integers have at least 32 bits."""
+    return _with_initial(cumprod, 1, x, axis, dtype, include_initial, "cumulative_prod")
+
+
 def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
-    """`cumsum`, with a 0 in front if `include_initial`; an array of more than one axis needs `axis`."""
-    array = operand(x, "cumulative_sum")
-    if axis is None and array.ndim > 1:
-        raise ValueError(f"cumulative_sum of {described(array)} needs `axis`{at_user()}")
-    total = cumsum(array, axis, dtype)
+    """`cumsum`, with a 0 in front if `include_initial`; an array of more than one axis needs `axis`.
+
+    Integers have at least 32 bits."""
+    return _with_initial(cumsum, 0, x, axis, dtype, include_initial, "cumulative_sum")
+
+
+def _with_initial(
+    function: Any, initial: int, x: ArrayLike, axis: Any, dtype: Any, include_initial: bool, what: str
+) -> Array:
+    array = operand(x, what)
+    if array.ndim == 0 or (axis is None and array.ndim > 1):
+        raise ValueError(f"{what} of {described(array)} needs an axis{at_user()}")
+    if dtype is None and not dtypes.is_inexact(array.dtype):
+        dtype = dtypes.accumulator(array.dtype)
+    total: Array = function(array, axis, dtype)
     if not include_initial:
         return total
-    place = axis_of(axis or 0, total.ndim, "cumulative_sum")
-    first = full_of(0, total.dtype, tuple([1 if i == place else n for i, n in enumerate(total.shape)]))
+    place = axis_of(axis or 0, total.ndim, what)
+    first = full_of(initial, total.dtype, tuple([1 if i == place else n for i, n in enumerate(total.shape)]))
     return concatenate_arrays([first, total], place)
 
 

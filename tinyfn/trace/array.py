@@ -106,8 +106,17 @@ class Array:
             return value.astype(dtype)
         return value.copy() if copy else value
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         value = self.concrete("export it with DLPack", errors.TracerArrayConversionError)
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options: dict[str, Any] = {name: option for name, option in given.items() if option is not None}
         if options.get("copy") is False or options.get("max_version") is not None:
             return value.__dlpack__(**options)
         # A consumer that knows only the old protocol can't be told that the buffer is read-only, so it gets a copy.

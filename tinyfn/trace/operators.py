@@ -135,6 +135,7 @@ _UFUNCS: dict[Primitive, Callable[..., Any]] = {
     for primitive in (
         prims.add, prims.sub, prims.mul, prims.max, prims.min, prims.eq, prims.ne, prims.lt, prims.le, prims.gt, prims.ge,
         prims.bitwise_and, prims.bitwise_or, prims.bitwise_xor, prims.pow, prims.atan2,
+        prims.floor_divide, prims.floor_remainder,
     )
 }  # fmt: skip
 _UFUNCS[prims.div] = np.divide  # of floats: its result for integers is another
@@ -230,27 +231,12 @@ def right_shift(x: Any, y: Any) -> Array:
 
 def remainder(x: Any, y: Any) -> Array:
     """x modulo y with the sign of y, as Python's `%`."""
-    (x, y), _ = promote(x, y)
-    rest = elementwise(prims.rem, x, y)
-    if dtypes.kind(rest.dtype) == "unsigned":
-        return rest
-    differs = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
-    return elementwise_where(differs, add(rest, y), rest)
+    return elementwise(prims.floor_remainder, x, y)
 
 
 def floor_divide(x: Any, y: Any) -> Array:
     """The greatest whole number that is not above x / y."""
-    (x, y), _ = promote(x, y)
-    rest = elementwise(prims.rem, x, y)
-    if dtypes.kind(x.dtype) == "unsigned":
-        return elementwise(prims.div, x, y)
-    is_above = bitwise_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)))
-    if not dtypes.is_float(x.dtype):
-        return subtract(elementwise(prims.div, x, y), astype(is_above, x.dtype))
-    # From the exact remainder: floor(x / y) would be wrong where x / y rounds up to a whole number.
-    quotient = elementwise(prims.div, subtract(x, rest), y)
-    quotient = bind(prims.round, (elementwise_where(is_above, subtract(quotient, 1), quotient),), {})
-    return elementwise_where(equal(y, 0), elementwise(prims.div, x, y), quotient)
+    return elementwise(prims.floor_divide, x, y)
 
 
 def divmod(x: Any, y: Any) -> tuple[Array, Array]:
@@ -278,7 +264,7 @@ def power(x: Any, y: Any) -> Array:
             x = to_dtype(x, dtypes.DEFAULT_INT)
         return bind(prims.integer_pow, (x,), {"exponent": y})
     (x, y), _ = promote(x, y)
-    if dtypes.is_float(x.dtype):
+    if dtypes.is_inexact(x.dtype):
         return elementwise(prims.pow, x, y)
     return _integer_power(x, y)
 

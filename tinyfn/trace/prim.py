@@ -224,6 +224,9 @@ _NUMBER = ("unsigned", "signed", "float")
 _INEXACT = ("float",)
 _INTEGER = ("unsigned", "signed")
 _BITS = ("bool", "unsigned", "signed")
+_FLOAT_OR_COMPLEX = (*_INEXACT, "complex")
+_NUMBER_OR_COMPLEX = (*_NUMBER, "complex")
+_ANY_OR_COMPLEX = (*_ANY, "complex")
 
 
 class Elementwise(Primitive):
@@ -295,7 +298,10 @@ class Elementwise(Primitive):
             return generator.integers(
                 int(np.ceil(low)), max(int(high), int(np.ceil(low)) + 1) + 1, shape
             ).astype(dtype)
-        return np.asarray(generator.uniform(low, high, shape)).astype(dtype)
+        values = np.asarray(generator.uniform(low, high, shape))
+        if kind == "complex":
+            values = values + 1j * generator.uniform(-1.0, 1.0, shape)
+        return values.astype(dtype)
 
     def sample_params(self) -> dict[str, Any]:
         """Parameters for the samples."""
@@ -318,7 +324,7 @@ class Elementwise(Primitive):
                 yield Sample(
                     tuple(np.roll(special, 3 * i) for i in range(self.arity)), params, differentiable=False
                 )
-            elif dtype is not dtypes.bool_:
+            elif dtypes.is_integer(dtype):
                 info = np.iinfo(dtype)
                 special = np.array([info.min, info.max, 0, 1, info.max // 2, 7], dtype)
                 yield Sample(
@@ -339,7 +345,7 @@ class Binary(Elementwise):
 class Comparison(Binary):
     """A binary function whose result is bool."""
 
-    kinds = _ANY
+    kinds: tuple[str, ...] = _ANY
     result = dtypes.bool_
 
 
@@ -438,5 +444,7 @@ def _distinct(generator: np.random.Generator, dtype: DType, shape: tuple[int, ..
     values = generator.permutation(count) - (0 if dtypes.kind(dtype) == "unsigned" else count // 2)
     if dtype is dtypes.bool_:
         return (values % 2 == 0).reshape(shape)
-    scaled = values * 0.25 + 0.1 if dtypes.is_float(dtype) else values
+    scaled = values * 0.25 + 0.1 if dtypes.is_inexact(dtype) else values
+    if dtypes.kind(dtype) == "complex":
+        scaled = scaled + 1j * (values % 3)
     return np.asarray(scaled).astype(dtype).reshape(shape)

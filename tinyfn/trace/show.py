@@ -56,7 +56,7 @@ def run_source(text: str, name: str) -> Any:
 
 def _name(name: str) -> str:
     """Primitives with the name of a Python builtin or keyword get an underscore, so that the source can be read alone."""
-    return f"{name}_" if name in ("slice", "max", "min", "abs", "pow", "round") else name
+    return f"{name}_" if name in ("slice", "max", "min", "abs", "pow", "round", "complex") else name
 
 
 def _identifier(name: str, taken: set[str]) -> str:

@@ -36,6 +36,8 @@ def _same_sign_bit(value: UOp) -> bool:
 def _drop_zero(node: UOp, x: UOp, c: UOp) -> UOp | None:
     if c.value != 0:
         return None
+    if dtypes.kind(c.dtype) == "complex":
+        return None
     if dtypes.is_float(c.dtype) and _same_sign_bit(c) != (node.op is p.add):
         return None
     return x
@@ -46,7 +48,8 @@ def _spread_constant(name: str) -> tuple[Pattern, ...]:
 
 
 def _plain_product(node: UOp, x: UOp, c: UOp) -> UOp | None:
-    return p.mul.node(*node.src) if np.isfinite(c.value) and c.value > 0 else None
+    real = dtypes.kind(c.dtype) != "complex"
+    return p.mul.node(*node.src) if real and np.isfinite(c.value) and c.value > 0 else None
 
 
 def _nonzero_product(node: UOp, x: UOp, c: UOp) -> UOp | None:

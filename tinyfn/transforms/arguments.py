@@ -128,17 +128,22 @@ def normalize_positions(
 
 
 def check_differentiable(
-    transform: str, function: Callable[..., Any], given: Arguments, allow_int: bool = False
+    transform: str,
+    function: Callable[..., Any],
+    given: Arguments,
+    allow_int: bool = False,
+    real: bool = False,
 ) -> None:
-    """Raise TypeError for an argument that has no derivative; with `allow_int`, only for complex ones."""
+    """Raise TypeError for an argument that has no derivative, unless `allow_int`; with `real`, for a complex one too."""
     for i, array in enumerate(given.arrays):
-        if not dtypes.is_float(array.dtype):
+        if real and dtypes.kind(array.dtype) == "complex":
             described = dtypes.describe(array.dtype, array.shape)
-            if dtypes.kind(array.dtype) == "complex":
-                raise TypeError(
-                    f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}; "
-                    f"complex derivatives are not supported yet; at {user_line()}"
-                )
+            raise TypeError(
+                f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, and takes real "
+                f"ones only; at {user_line()}: use jacrev, or jvp along the directions that you need"
+            )
+        if not dtypes.is_inexact(array.dtype):
+            described = dtypes.describe(array.dtype, array.shape)
             if not allow_int:
                 raise TypeError(
                     f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, which has no "

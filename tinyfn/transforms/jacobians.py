@@ -43,7 +43,7 @@ def _jacobian(
         partial.__name__ = describe_function(function)
         chosen = tuple([args[position] for position in positions])
         given = Arguments(name, function, chosen, {}, positions)
-        check_differentiable(name, function, given)
+        check_differentiable(name, function, given, real=forward)
         single = isinstance(argnums, int)
         if forward:
             value, linear, *aux = linearize(partial, *chosen, has_aux=has_aux)

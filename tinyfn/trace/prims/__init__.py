@@ -11,6 +11,8 @@ from .arithmetic import (
     clamp,
     div,
     eq,
+    floor_divide,
+    floor_remainder,
     ge,
     gt,
     integer_pow,
@@ -31,6 +33,7 @@ from .arithmetic import (
     sign,
     sub,
 )
+from .complex_numbers import complex_, conj, imag, real
 from .contraction import dot_general
 from .convolution import conv_general
 from .error_function import erf, erf_inv, erfc

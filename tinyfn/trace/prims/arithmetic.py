@@ -12,9 +12,11 @@ from .. import formulas as f
 from ..dtype import DType
 from ..prim import (
     _ANY,
+    _ANY_OR_COMPLEX,
     _BITS,
-    _INEXACT,
+    _FLOAT_OR_COMPLEX,
     _INTEGER,
+    _NUMBER_OR_COMPLEX,
     Binary,
     Comparison,
     Elementwise,
@@ -24,13 +26,16 @@ from ..prim import (
     zeros_like,
 )
 from ..uop import UOp
+from .complex_numbers import REAL_TYPE, complex_, conj, real
 from .exponential import log
-from .rounding import trunc
+from .rounding import floor, trunc
 from .selection import where
 
 
 class Neg(Unary):
     """-x"""
+
+    kinds = _NUMBER_OR_COMPLEX
 
     def reference(self, x: Any) -> Any:
         return np.negative(x)
@@ -45,6 +50,7 @@ class Neg(Unary):
 class Add(Binary):
     """x + y"""
 
+    kinds = _NUMBER_OR_COMPLEX
     reference = np.add
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
@@ -57,6 +63,7 @@ class Add(Binary):
 class Sub(Binary):
     """x - y"""
 
+    kinds = _NUMBER_OR_COMPLEX
     reference = np.subtract
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
@@ -69,6 +76,7 @@ class Sub(Binary):
 class Mul(Binary):
     """x * y"""
 
+    kinds = _NUMBER_OR_COMPLEX
     reference = np.multiply
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
@@ -83,7 +91,7 @@ class MulZero(Binary):
 
     The product of a (co)tangent x and a derivative y that may be infinite or NaN where the function is not used."""
 
-    kinds = _INEXACT
+    kinds = _FLOAT_OR_COMPLEX
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.where(x == 0, x, x * y)
@@ -105,6 +113,7 @@ class MulZero(Binary):
 class Div(Binary):
     """x / y; integers round towards zero, and give 0 for a division by zero."""
 
+    kinds = _NUMBER_OR_COMPLEX
     singular = True
 
     def reference(self, x: Any, y: Any) -> Any:
@@ -136,7 +145,7 @@ class Rem(Binary):
     """The remainder of x / y with the sign of x (C's fmod); 0 for an integer division by zero."""
 
     domain = (1.0, 7.0)
-    reference = np.fmod
+    reference: Callable[..., Any] = np.fmod
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
         if dtypes.is_float(x.dtype):
@@ -155,10 +164,63 @@ class Rem(Binary):
         return values if seed == 0 or not dtypes.is_float(dtype) else np.full_like(values, 7.3)
 
 
+class FloorRemainder(Rem):
+    """x modulo y, with the sign of y, also of zeros; 0 for an integer division by zero."""
+
+    reference = np.remainder
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        if not dtypes.is_float(x.dtype):
+            return f.floor_remainder(x, y)
+        return f.in_float32(self.formula, x, y)
+
+    def formula(self, x: UOp, y: UOp) -> UOp:
+        """The scalar formula for float32 and float64."""
+        rest = f.remainder(x, y)
+        zero = f.flip_sign(f.constant(0.0, x.dtype), f.sign_bit(y))
+        moved = f.where(_signs_differ(rest, y), f.add(rest, y), rest)
+        return f.where(f.equal(rest, 0.0), zero, moved)
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> UOp | int:
+        return -floor(x / y) if index else 1
+
+
+class FloorDivide(Rem):
+    """The greatest whole number that is not above x / y, from their exact remainder; 0 for an integer division by zero."""
+
+    reference = np.floor_divide
+
+    def scalar(self, x: UOp, y: UOp) -> UOp:
+        if not dtypes.is_float(x.dtype):
+            return f.floor_divide(x, y)
+        return f.in_float32(self.formula, x, y)
+
+    def formula(self, x: UOp, y: UOp) -> UOp:
+        """The scalar formula for float32 and float64, which is NumPy's."""
+        rest = f.remainder(x, y)
+        quotient = f.div(f.add(x, f.negative(rest)), y)
+        above = f.and_(f.not_(f.equal(rest, 0.0)), _signs_differ(rest, y))
+        quotient = f.where(above, f.add(quotient, -1.0), quotient)
+        # The quotient is a whole number but for its rounding.
+        whole = f.trunc(quotient)
+        whole = f.add(whole, f.where(f.less(quotient, whole), -1.0, -0.0, x.dtype))
+        over = f.less(0.5, f.add(quotient, f.negative(whole)))
+        whole = f.add(whole, f.where(over, 1.0, -0.0, x.dtype))
+        zero = f.flip_sign(f.constant(0.0, x.dtype), f.xor(f.sign_bit(x), f.sign_bit(y)))
+        return f.where(f.equal(y, 0.0), f.div(x, y), f.where(f.equal(quotient, 0.0), zero, whole))
+
+    def partial(self, index: int, out: UOp, x: UOp, y: UOp) -> None:
+        return None
+
+
+def _signs_differ(rest: UOp, y: UOp) -> UOp:
+    return f.xor(f.less(rest, 0.0), f.less(y, 0.0))
+
+
 class Pow(Binary):
     """x to the power y, of floats; NaN for a negative x with a y that is not whole."""
 
-    kinds = _INEXACT
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (1.0, 1.5)
     singular = True
     domain = (0.25, 3.0)
@@ -190,6 +252,7 @@ class Pow(Binary):
 class IntegerPow(Unary):
     """x to a power that is a fixed integer."""
 
+    kinds = _NUMBER_OR_COMPLEX
     params = ("exponent",)
     ulp = (4.0, 4.0)  # for exponents up to 4; grows with the exponent
     domain = (0.5, 2.0)
@@ -205,7 +268,7 @@ class IntegerPow(Unary):
         return np.reciprocal(np.power(x, -exponent))
 
     def out(self, x: Any, *, exponent: int) -> Any:
-        if exponent < 0 and not dtypes.is_float(x.dtype):
+        if exponent < 0 and not dtypes.is_inexact(x.dtype):
             raise TypeError(
                 f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first"
             )
@@ -226,6 +289,7 @@ class IntegerPow(Unary):
 class Abs(Unary):
     """|x|; the derivative at 0 is 0."""
 
+    kinds = _NUMBER_OR_COMPLEX
     reference = np.abs
 
     def scalar(self, x: UOp) -> UOp:
@@ -233,12 +297,30 @@ class Abs(Unary):
             return x
         return f.magnitude(x) if dtypes.is_float(x.dtype) else f.maximum(x, f.negative(x))
 
+    def out(self, x: Any) -> Any:
+        dtype, shape = super().out(x)
+        return REAL_TYPE.get(dtype, dtype), shape
+
     def partial(self, index: int, out: UOp, x: UOp) -> UOp:
         return sign(x)
 
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
+        (x,), (tangent,) = args, tangents
+        if tangent is None or x.dtype not in REAL_TYPE:
+            return super().jvp(out, args, tangents)
+        return real(tangent * conj(sign(x)))
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
+        (x,) = args
+        if x.dtype not in REAL_TYPE:
+            return super().vjp(ct, out, args, needs)
+        return [complex_(ct, zeros_like(ct)) * conj(sign(x))]
+
 
 class Sign(Unary):
-    """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN."""
+    """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN. Of a complex number x / |x|, and 0 for 0."""
+
+    kinds = _NUMBER_OR_COMPLEX
 
     def reference(self, x: Any) -> Any:
         found = np.sign(x)
@@ -252,6 +334,26 @@ class Sign(Unary):
 
     def partial(self, index: int, out: UOp, x: UOp) -> None:
         return None
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
+        (x,), (tangent,) = args, tangents
+        if tangent is None or x.dtype not in REAL_TYPE:
+            return None
+        along = real(tangent * conj(out))
+        return _over_magnitude(tangent - out * complex_(along, zeros_like(along)), x)
+
+    def vjp(self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool]) -> list[UOp | None]:
+        (x,) = args
+        if x.dtype not in REAL_TYPE:
+            return [None]
+        along = real(ct * out)
+        return [_over_magnitude(ct - conj(out) * complex_(along, zeros_like(along)), x)]
+
+
+def _over_magnitude(y: UOp, x: UOp) -> UOp:
+    """y / |x| of complex numbers, 0 where y is."""
+    inverse = 1.0 / abs(x)
+    return mul_zero(y, complex_(inverse, zeros_like(inverse)))
 
 
 class Max(Binary):
@@ -315,6 +417,7 @@ class Clamp(Elementwise):
 class Eq(Comparison):
     """x == y"""
 
+    kinds = _ANY_OR_COMPLEX
     reference = np.equal
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
@@ -324,6 +427,7 @@ class Eq(Comparison):
 class Ne(Comparison):
     """x != y"""
 
+    kinds = _ANY_OR_COMPLEX
     reference = np.not_equal
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
@@ -479,6 +583,7 @@ class PopulationCount(Unary):
 
 
 neg, add, sub, mul, mul_zero, div, rem = Neg(), Add(), Sub(), Mul(), MulZero(), Div(), Rem()
+floor_divide, floor_remainder = FloorDivide(), FloorRemainder()
 pow, integer_pow, abs, sign = Pow(), IntegerPow(), Abs(), Sign()
 max, min, clamp = Max(), Min(), Clamp()
 eq, ne, lt, le, gt, ge = Eq(), Ne(), Lt(), Le(), Gt(), Ge()

@@ -128,6 +128,12 @@ class DotGeneral(Multilinear):
                 generator.integers(0, 5, (3, 4)).astype(dtype),
             )
             yield Sample((x, y), matrix)
+        for dtype in dtypes.COMPLEX:
+            x, y = (
+                (generator.normal(size=shape) + 1j * generator.normal(size=shape)).astype(dtype)
+                for shape in ((2, 3), (3, 4))
+            )
+            yield Sample((x, y), matrix)
 
 
 def _free(ndim: int, *used: Axes) -> Axes:

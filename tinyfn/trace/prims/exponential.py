@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import formulas as f
+from ..prim import _FLOAT_OR_COMPLEX
 from ..uop import UOp
 from .functions import Function, rsqrt
 
@@ -15,6 +16,7 @@ from .functions import Function, rsqrt
 class Exp(Function):
     """e to the power x."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
     reference = np.exp
 
@@ -28,6 +30,7 @@ class Exp(Function):
 class Exp2(Function):
     """2 to the power x."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (1.5, 1.5)
     reference = np.exp2
 
@@ -41,8 +44,12 @@ class Exp2(Function):
 class Expm1(Function):
     """exp(x) - 1, exact near 0."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 2.0)
-    reference = np.expm1
+
+    def reference(self, x: Any) -> Any:
+        x = np.asarray(x)
+        return _complex_expm1(x) if x.dtype.kind == "c" else np.expm1(x)
 
     def formula(self, x: UOp) -> UOp:
         dtype = x.dtype
@@ -57,9 +64,21 @@ class Expm1(Function):
         return exp(x)
 
 
+def _complex_expm1(z: np.ndarray) -> np.ndarray:
+    """exp(z) - 1 with a real part that is exact near 0, and with the infinities and NaNs of exp."""
+    real, imaginary = np.real(z), np.imag(z)
+    half = np.sin(0.5 * imaginary).astype(real.dtype)
+    result = np.asarray(np.exp(z) - 1)
+    exact = np.expm1(real) * np.cos(imaginary) - 2 * half * half
+    finite = np.isfinite(real) & np.isfinite(imaginary)
+    result.real = np.where(finite, exact + 0.0, result.real)
+    return result
+
+
 class Log(Function):
     """The natural logarithm; NaN below 0."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (1.5, 1.5)
     singular = True
     domain = (0.1, 4.0)
@@ -106,6 +125,7 @@ class Log1p(Log):
 class Sinh(Function):
     """The hyperbolic sine."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (4.0, 3.0)
     odd = True
     reference = np.sinh
@@ -122,6 +142,7 @@ class Sinh(Function):
 class Cosh(Function):
     """The hyperbolic cosine."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.5)
     reference = np.cosh
 
@@ -137,6 +158,7 @@ class Cosh(Function):
 class Tanh(Function):
     """The hyperbolic tangent."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.0)
     odd = True
     reference = np.tanh
@@ -158,6 +180,7 @@ class Tanh(Function):
 class Asinh(Function):
     """The inverse hyperbolic sine."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
     odd = True
     reference = np.arcsinh
@@ -178,6 +201,7 @@ class Asinh(Function):
 class Acosh(Function):
     """The inverse hyperbolic cosine; NaN below 1."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
     singular = True
     domain = (1.2, 4.0)
@@ -192,12 +216,15 @@ class Acosh(Function):
         return f.where(f.less(x, f.INF), f.where(f.less(x, 1.0), f.NAN, result), x)
 
     def partial(self, index: int, out: UOp, x: UOp) -> UOp:
-        return rsqrt((x - 1.0) * (x + 1.0))
+        return rsqrt(x - 1.0) * rsqrt(
+            x + 1.0
+        )  # whose branches are those of acosh, as rsqrt(x² - 1)'s are not
 
 
 class Atanh(Function):
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.5)
     odd = True
     singular = True

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from .. import formulas as f
-from ..prim import _INEXACT, Unary
+from ..prim import _FLOAT_OR_COMPLEX, _INEXACT, Unary
 from ..uop import UOp
 
 
 class Function(Unary):
     """A function of a float. Its `formula` is for float32 and float64; half precision is computed in float32."""
 
-    kinds = _INEXACT
+    kinds: tuple[str, ...] = _INEXACT
     odd = False  # True: the formula is for |x|, and the result has the sign of x
 
     def formula(self, x: UOp) -> UOp:
@@ -28,6 +28,7 @@ class Function(Unary):
 class Sqrt(Function):
     """The square root; NaN below 0."""
 
+    kinds = _FLOAT_OR_COMPLEX
     singular = True
     domain = (0.1, 4.0)
     reference = np.sqrt

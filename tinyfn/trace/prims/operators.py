@@ -28,7 +28,7 @@ def _install() -> None:
             if primitive is None:
                 return NotImplemented
             if not isinstance(other, UOp):
-                if not isinstance(other, (bool, int, float)):
+                if not isinstance(other, (bool, int, float, complex)):
                     return NotImplemented
                 other = full_like(self, other)
             return primitive.node(other, self) if swapped else primitive.node(self, other)

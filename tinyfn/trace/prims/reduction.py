@@ -10,7 +10,18 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..dtype import DType
-from ..prim import _BITS, REGISTRY, Linear, Primitive, Reduction, Sample, _distinct, full_like, spell
+from ..prim import (
+    _BITS,
+    _NUMBER_OR_COMPLEX,
+    REGISTRY,
+    Linear,
+    Primitive,
+    Reduction,
+    Sample,
+    _distinct,
+    full_like,
+    spell,
+)
 from ..scalar import ADD, AND, MAX, MIN, MUL, OR, ScalarOp
 from ..uop import UOp
 from .arithmetic import eq, max
@@ -32,6 +43,8 @@ def spread(y: UOp, axes: tuple[int, ...], shape: tuple[Any, ...]) -> UOp:
 class ReduceSum(Reduction, Linear):
     """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0."""
 
+    kinds = _NUMBER_OR_COMPLEX
+
     def combine(self, dtype: DType) -> ScalarOp:
         return ADD
 
@@ -44,6 +57,8 @@ class ReduceSum(Reduction, Linear):
 
 class ReduceProd(Reduction):
     """The product over axes. The product of nothing is 1."""
+
+    kinds = _NUMBER_OR_COMPLEX
 
     def combine(self, dtype: DType) -> ScalarOp:
         return MUL
@@ -198,7 +213,7 @@ class Cumsum(Linear):
     params = ("axis", "reverse")
 
     def out(self, x: Any, *, axis: int, reverse: bool) -> Any:
-        if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in ("signed", "unsigned", "float"):
+        if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in _NUMBER_OR_COMPLEX:
             raise ValueError(
                 f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis"
             )
@@ -220,7 +235,7 @@ class Cumsum(Linear):
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)
-        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS):
+        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS, *dtypes.COMPLEX):
             yield Sample((_distinct(generator, dtype, (3, 4)),), {"axis": 1, "reverse": False})
         for shape, axis in (((3, 4), 0), ((0,), 0), ((1,), 0), ((2, 0, 3), 1)):
             yield Sample((_distinct(generator, dtypes.float32, shape),), {"axis": axis, "reverse": True})

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from .. import formulas as f
-from ..prim import _INEXACT, Binary, Unary
+from ..prim import _FLOAT_OR_COMPLEX, _INEXACT, Binary, Unary
 from ..uop import UOp
 from .functions import Function
 
@@ -64,7 +64,7 @@ class Trunc(_Step):
 class IsFinite(Unary):
     """Whether x is neither infinite nor NaN."""
 
-    kinds = _INEXACT
+    kinds = _FLOAT_OR_COMPLEX
     result = dtypes.bool_
     reference: Callable[..., Any] = np.isfinite
 

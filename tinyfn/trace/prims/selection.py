@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtype as dtypes
 from .. import formulas as f
 from ..dtype import DType
-from ..prim import _ANY, Elementwise, Linear, Sample, zeros_like
+from ..prim import _ANY, _ANY_OR_COMPLEX, Elementwise, Linear, Sample, zeros_like
 from ..uop import UOp
 
 
@@ -18,7 +18,7 @@ class Where(Elementwise):
     """x where the condition holds, y elsewhere."""
 
     arity = 3
-    kinds = _ANY
+    kinds = _ANY_OR_COMPLEX
 
     def out(self, condition: Any, x: Any, y: Any) -> Any:
         if (
@@ -72,16 +72,20 @@ class Where(Elementwise):
 
 
 class Convert(Elementwise):
-    """A cast. Floats to integers round towards zero and saturate, NaN gives 0; integers wrap; anything to bool is x != 0."""
+    """A cast. Floats to integers round towards zero and saturate, NaN gives 0; integers wrap; anything to bool is x != 0.
+
+    A complex number that becomes a real one loses its imaginary part."""
 
     params = ("dtype",)
-    kinds = (*_ANY, "complex")
+    kinds = _ANY_OR_COMPLEX
 
     def out(self, x: Any, *, dtype: DType) -> Any:
         return dtype, x.shape
 
     def reference(self, x: Any, *, dtype: DType) -> Any:
         x = np.asarray(x)
+        if x.dtype.kind == "c" and dtype.kind not in "bc":
+            x = x.real
         if dtype.kind in "iu" and dtypes.is_float(x.dtype):
             return _saturating_cast(x, dtype)
         if dtype.kind == "b":
@@ -108,6 +112,12 @@ class Convert(Elementwise):
 
     def samples(self) -> Iterator[Sample]:
         plain = [d for d in dtypes.ALL if dtypes.kind(d) != "complex"]
+        exact = (dtypes.float64, dtypes.complex128)
+        for source, target in ((dtypes.float32, dtypes.complex64), (dtypes.float32, dtypes.complex128),
+                               (dtypes.complex64, dtypes.float64), (dtypes.complex64, dtypes.complex128),
+                               (dtypes.complex64, dtypes.int32), (dtypes.complex64, dtypes.bool_),
+                               (dtypes.int32, dtypes.complex64), (dtypes.bool_, dtypes.complex128)):  # fmt: skip
+            yield Sample((self.values(source, (2, 3), 0),), {"dtype": target}, target in exact)
         for source in plain:
             for target in plain:
                 # Differences of rounded values say nothing about the derivative.

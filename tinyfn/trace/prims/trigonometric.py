@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import formulas as f
-from ..prim import _INEXACT, Binary
+from ..prim import _FLOAT_OR_COMPLEX, _INEXACT, Binary
 from ..uop import UOp
 from .functions import Function, rsqrt
 
@@ -16,6 +16,7 @@ from .functions import Function, rsqrt
 class Sin(Function):
     """The sine of x (radians)."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
     odd = True
     reference = np.sin
@@ -34,6 +35,7 @@ class Sin(Function):
 class Cos(Function):
     """The cosine of x (radians)."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
     reference = np.cos
 
@@ -50,6 +52,7 @@ class Cos(Function):
 class Tan(Function):
     """The tangent of x (radians)."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (3.5, 3.0)
     odd = True
     domain = (-1.3, 1.3)
@@ -69,6 +72,7 @@ class Tan(Function):
 class Asin(Function):
     """The arc sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
     odd = True
     singular = True
@@ -104,6 +108,7 @@ class Acos(Asin):
 class Atan(Function):
     """The arc tangent, in [-pi/2, pi/2]."""
 
+    kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 2.0)
     odd = True
     reference = np.arctan

@@ -1,18 +1,29 @@
-"""Norms and products of vectors and matrices, named as in `numpy.linalg`. Decompositions are not there
-yet."""
+"""Norms and products of vectors and matrices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .numpy import contraction, manipulation, reductions
-from .numpy.common import ArrayLike, Axis, at_user, axes_of, cast, described, inexact, operand
-from .numpy.contraction import matmul, outer, tensordot, vecdot
-from .numpy.elementwise import absolute, equal, power, sqrt, square, where
-from .numpy.manipulation import matrix_transpose
-from .trace import operators as o
-from .trace.array import Array
-from .trace.index import reshape
+from ..numpy import contraction, manipulation, reductions
+from ..numpy.common import (
+    ArrayLike,
+    Axis,
+    at_user,
+    axes_of,
+    cast,
+    described,
+    inexact,
+    keep_axes,
+    operand,
+    permute,
+)
+from ..numpy.contraction import matmul, outer, tensordot, vecdot
+from ..numpy.elementwise import absolute, equal, power, sqrt, square, where
+from ..numpy.manipulation import matrix_transpose
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace.array import Array
+from ..trace.index import reshape
 
 __all__ = [
     "cross",
@@ -53,6 +64,8 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
 
 def _euclidean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if dtypes.kind(x.dtype) == "complex":
+        x = absolute(x)
     squares = reductions.sum(square(x), axes, keepdims=keepdims)
     # The root's derivative at 0 is infinite: there the root of 1 stands in, whose derivative is not used.
     zero = equal(squares, 0)
@@ -72,7 +85,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     if ord == -float("inf"):
         return reductions.min(absolute(array), axes, keepdims=keepdims)
     if ord == 0:
-        return cast(reductions.count_nonzero(array, axes, keepdims), array.dtype)
+        return cast(reductions.count_nonzero(array, axes, keepdims), absolute(array).dtype)
     if ord == 1:
         return reductions.sum(absolute(array), axes, keepdims=keepdims)
     total = reductions.sum(power(absolute(array), float(ord)), axes, keepdims=keepdims)
@@ -81,8 +94,8 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """The norm of the matrices in the last two axes: "fro", 1, -1, inf or -inf (singular values: not there
-    yet)."""
+    """The norm of the matrices in the last two axes: "fro", 1, -1, inf, -inf, or by singular values 2
+    (the greatest), -2 (the least) and "nuc" (their sum)."""
     array = inexact(x, "matrix_norm")
     if array.ndim < 2:
         raise ValueError(f"matrix_norm needs 2 axes or more, not {described(array)}{at_user()}")
@@ -94,9 +107,15 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if ord in ("fro", None):
         return _euclidean(x, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        raise NotImplementedError(
-            f"the matrix norm ord={ord!r} needs singular values, which are not there yet{at_user()}"
-        )
+        from .decompositions import svdvals
+
+        last = permute(x, [*[i for i in range(x.ndim) if i not in axes], rows, columns])
+        values = svdvals(last)
+        if ord == "nuc":
+            total = reductions.sum(values, -1)
+        else:
+            total = (reductions.max if ord == 2 else reductions.min)(values, -1)
+        return keep_axes(total, x.shape, axes, keepdims)
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise ValueError(f"norm: there is no ord={ord!r} for matrices{at_user()}")
     summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
@@ -106,15 +125,15 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """Square matrices to a power that is 0 or more, by squaring."""
+    """Square matrices to the power n, by squaring; a negative one through the inverse."""
     x = operand(a, "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power takes square matrices, not {described(x)}{at_user()}")
     if n < 0:
-        raise NotImplementedError(
-            f"matrix_power with n={n} needs an inverse, which is not there yet{at_user()}"
-        )
-    from .numpy.creation import eye
+        from .systems import inv
+
+        x, n = inv(x), -n
+    from ..numpy.creation import eye
 
     result = None if n else o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
     while n:
@@ -142,6 +161,9 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors with 3 elements along an axis."""
+    for x in (operand(x1, "cross"), operand(x2, "cross")):
+        if x.shape[axis] != 3:
+            raise ValueError(f"cross of {described(x)}: axis {axis} must have 3 elements{at_user()}")
     return contraction.cross(x1, x2, axis=axis)
 
 

@@ -1,0 +1,266 @@
+"""Discrete Fourier transforms, batched over all other axes and differentiable, with the names of `numpy.fft`.
+
+Real input of half precision, integers and bools becomes float32. `n` (or `s`) crops an axis or pads it with zeros first.
+"forward" and "backward" norms divide by the length in the forward or the inverse transform, "ortho" by its root in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from .numpy.common import (
+    ArrayLike,
+    DTypeLike,
+    at_user,
+    axes_of,
+    axis_of,
+    bind,
+    cast,
+    check_device,
+    described,
+    dtype_or,
+    iota,
+    operand,
+)
+from .numpy.elementwise import conjugate, divide, multiply
+from .numpy.manipulation import pad, roll
+from .trace import dtype as dtypes
+from .trace.array import Array
+from .trace.prims.complex_numbers import REAL_TYPE
+from .trace.prims.fourier import fourier
+from .trace.prims.movement import move_axis
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+Norm = str | None
+
+
+def _real(a: ArrayLike, what: str) -> Array:
+    x = operand(a, what)
+    if dtypes.kind(x.dtype) == "complex":
+        raise TypeError(f"{what} takes real numbers, not {described(x)}{at_user()}: use fft, or x.real")
+    return x if x.dtype in (dtypes.float32, dtypes.float64) else cast(x, dtypes.float32)
+
+
+def _complex(a: ArrayLike, what: str) -> Array:
+    x = operand(a, what)
+    if dtypes.kind(x.dtype) == "complex":
+        return x
+    return cast(x, dtypes.complex128 if x.dtype is dtypes.float64 else dtypes.complex64)
+
+
+def _resized(x: Array, size: int, axis: int) -> Array:
+    """x cropped or padded with zeros to a size along an axis."""
+    have = x.shape[axis]
+    if have > size:
+        return x[(*[slice(None)] * axis, slice(size))]
+    if have == size:
+        return x
+    return pad(x, [(0, size - have if i == axis else 0) for i in range(x.ndim)])
+
+
+def _length(n: Any, default: int, what: str) -> int:
+    length = default if n is None else n
+    if length < 1:
+        raise ValueError(f"{what}: the length n={length} must be 1 or more{at_user()}")
+    return int(length)
+
+
+def _scale(norm: Norm, length: int, inverse: bool, what: str) -> float:
+    """What the transform, whose inverse divides by the length, is to be multiplied with."""
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f"{what}: norm must be 'backward', 'ortho' or 'forward', not {norm!r}{at_user()}")
+    if norm == "ortho":
+        return sqrt(length) if inverse else 1 / sqrt(length)
+    if norm == "forward":
+        return float(length) if inverse else 1 / length
+    return 1.0
+
+
+def _along(x: Array, kind: str, size: int, axis: int, scale: float) -> Array:
+    last = x.ndim - 1
+    result: Array = bind(fourier, (move_axis(x, axis, last),), {"kind": kind, "size": size})
+    result = move_axis(result, last, axis)
+    return result if scale == 1.0 else multiply(result, scale)
+
+
+def _one(a: ArrayLike, n: int | None, axis: int, norm: Norm, kind: str, what: str) -> Array:
+    """A transform along one axis."""
+    x = _real(a, what) if kind == "rfft" else _complex(a, what)
+    place = axis_of(axis, x.ndim, what)
+    if kind == "irfft":
+        length = _length(n, 2 * (x.shape[place] - 1), what)
+        x = _resized(x, length // 2 + 1, place)
+    else:
+        length = _length(n, x.shape[place], what)
+        x = _resized(x, length, place)
+    size = length // 2 + 1 if kind == "rfft" else length
+    return _along(x, kind, size, place, _scale(norm, length, kind in ("ifft", "irfft"), what))
+
+
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The transform along an axis, of length `n` (None: the axis' size): sum over j of a[j] exp(-2 pi i j k / n)."""
+    return _one(a, n, axis, norm, "fft", "fft")
+
+
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The inverse of `fft`."""
+    return _one(a, n, axis, norm, "ifft", "ifft")
+
+
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates."""
+    return _one(a, n, axis, norm, "rfft", "rfft")
+
+
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The inverse of `rfft`: n real numbers (None: 2 * (size - 1))."""
+    return _one(a, n, axis, norm, "irfft", "irfft")
+
+
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The real spectrum, of n elements (None: 2 * (size - 1)), of a signal with a[-j] = conj(a[j]), given by its first half."""
+    return _one(conjugate(_complex(a, "hfft")), n, axis, _swapped(norm, "hfft"), "irfft", "hfft")
+
+
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
+    """The inverse of `hfft`: n // 2 + 1 elements."""
+    return conjugate(_one(a, n, axis, _swapped(norm, "ihfft"), "rfft", "ihfft"))
+
+
+def _swapped(norm: Norm, what: str) -> Norm:
+    _scale(norm, 1, False, what)
+    return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+
+
+def _lengths(
+    x: Array, s: Sequence[int] | None, axes: Sequence[int] | None, what: str
+) -> tuple[tuple[int, ...], list[int | None]]:
+    """The axes, and for each the length asked for, or None."""
+    if axes is None:
+        places = tuple(range(x.ndim)) if s is None else tuple(range(x.ndim - len(s), x.ndim))
+    else:
+        places = axes_of(tuple(axes), x.ndim, what)
+    lengths: list[int | None] = [None] * len(places)
+    if s is not None:
+        lengths = [None if n == -1 else n for n in s]
+    if len(lengths) != len(places):
+        raise ValueError(f"{what}: {len(lengths)} lengths for {len(places)} axes{at_user()}")
+    return places, lengths
+
+
+def fftn(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
+) -> Array:
+    """`fft` along several axes (None: all, or the last ones that `s` has lengths for)."""
+    return _several(a, s, axes, norm, "fft", "fftn")
+
+
+def ifftn(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
+) -> Array:
+    """The inverse of `fftn`."""
+    return _several(a, s, axes, norm, "ifft", "ifftn")
+
+
+def _several(
+    a: ArrayLike, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, kind: str, what: str
+) -> Array:
+    x = _complex(a, what)
+    for axis, n in zip(*_lengths(x, s, axes, what), strict=True):
+        x = _one(x, n, axis, norm, kind, what)
+    return x
+
+
+def rfftn(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
+) -> Array:
+    """`rfft` along the last of several axes and `fft` along the others."""
+    x = _real(a, "rfftn")
+    places, lengths = _lengths(x, s, axes, "rfftn")
+    if not places:
+        raise ValueError(f"rfftn of {described(x)}: it needs an axis{at_user()}")
+    x = _one(x, lengths[-1], places[-1], norm, "rfft", "rfftn")
+    for axis, n in zip(places[:-1], lengths[:-1], strict=True):
+        x = _one(x, n, axis, norm, "fft", "rfftn")
+    return x
+
+
+def irfftn(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
+) -> Array:
+    """The inverse of `rfftn`."""
+    x = _complex(a, "irfftn")
+    places, lengths = _lengths(x, s, axes, "irfftn")
+    if not places:
+        raise ValueError(f"irfftn of {described(x)}: it needs an axis{at_user()}")
+    for axis, n in zip(places[:-1], lengths[:-1], strict=True):
+        x = _one(x, n, axis, norm, "ifft", "irfftn")
+    return _one(x, lengths[-1], places[-1], norm, "irfft", "irfftn")
+
+
+def fft2(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
+) -> Array:
+    """`fftn` along two axes."""
+    return fftn(a, s, axes, norm)
+
+
+def ifft2(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
+) -> Array:
+    """`ifftn` along two axes."""
+    return ifftn(a, s, axes, norm)
+
+
+def rfft2(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
+) -> Array:
+    """`rfftn` along two axes."""
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(
+    a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
+) -> Array:
+    """`irfftn` along two axes."""
+    return irfftn(a, s, axes, norm)
+
+
+def _frequencies(positions: Array, n: int, d: float, dtype: DTypeLike, device: Any, what: str) -> Array:
+    check_device(device, what)
+    target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
+    if target in REAL_TYPE or not dtypes.is_float(target):
+        raise TypeError(f"{what}: the frequencies can't be {target.name}{at_user()}: choose a real float")
+    return divide(cast(positions, target), n * d)
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+    """The frequencies of the elements of `fft` of length n, samples being d apart: 0, 1, ..., -2, -1 over n * d."""
+    positions = iota(dtypes.DEFAULT_INT, (n,), 0)
+    positions = positions - n * cast(positions > (n - 1) // 2, positions.dtype)
+    return _frequencies(positions, n, d, dtype, device, "fftfreq")
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+    """The frequencies of the elements of `rfft` of length n, samples being d apart: 0, 1, ..., n // 2 over n * d."""
+    return _frequencies(iota(dtypes.DEFAULT_INT, (n // 2 + 1,), 0), n, d, dtype, device, "rfftfreq")
+
+
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """The elements of `fft` with that of frequency 0 in the middle of the axes (None: all)."""
+    array = operand(x, "fftshift")
+    places = axes_of(axes, array.ndim, "fftshift")
+    return roll(array, tuple([array.shape[i] // 2 for i in places]), places)
+
+
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`."""
+    array = operand(x, "ifftshift")
+    places = axes_of(axes, array.ndim, "ifftshift")
+    return roll(array, tuple([-(array.shape[i] // 2) for i in places]), places)
