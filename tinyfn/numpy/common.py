@@ -54,10 +54,12 @@ def operand(x: Any, what: str) -> Array:
 
 
 def axis_of(axis: Any, ndim: int, what: str) -> int:
-    """An axis counted from the front; raises ValueError if there is no such axis."""
+    """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
     position: int = operator.index(axis)
     if not -ndim <= position < ndim:
-        raise ValueError(f"{what}: axis {position} is out of bounds for an array with {ndim} axes{at_user()}")
+        raise np.exceptions.AxisError(
+            f"{what}: axis {position} is out of bounds for an array with {ndim} axes{at_user()}"
+        )
     return position % ndim if ndim else 0
 
 

@@ -117,7 +117,7 @@ class Array:
         value = self.concrete("export it with DLPack", errors.TracerArrayConversionError)
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         options: dict[str, Any] = {name: option for name, option in given.items() if option is not None}
-        if options.get("copy") is False or options.get("max_version") is not None:
+        if copy is False or (max_version is not None and max_version >= (1, 0)):
             return value.__dlpack__(**options)
         # A consumer that knows only the old protocol can't be told that the buffer is read-only, so it gets a copy.
         return value.copy().__dlpack__(**options)
