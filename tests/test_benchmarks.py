@@ -230,8 +230,8 @@ def test_memory_is_what_the_process_has() -> None:
         assert memory("VmRSS") == 0
         return
     before = memory("VmRSS")
-    held = np.ones(30_000_000, np.uint8)
-    assert 25e6 < memory("VmRSS") - before < 60e6 and memory("VmHWM") >= memory("VmRSS") - 5e6
+    held = np.ones(100_000_000, np.uint8)  # more than malloc ever takes from memory that it has already
+    assert 90e6 < memory("VmRSS") - before < 130e6 and memory("VmHWM") >= memory("VmRSS") - 5e6
     del held
 
 

@@ -122,6 +122,16 @@ def test_small_entries_are_bounded_as_well(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in cache.folder.iterdir()) <= 120_000
 
 
+def test_the_number_of_entries_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinyfn.devices.cache.MOST_ENTRIES", 40)
+    cache = DiskCache(tmp_path / "cache", limit=100_000_000)
+    for number in range(100):
+        cache.store(key_of(number), b"12345678")
+    cache.trim()
+    assert cache.folder is not None and 20 <= len(list(cache.folder.iterdir())) <= 40
+    assert cache.load(key_of(99)) is not None
+
+
 def test_what_dead_writers_left_is_removed(cache: DiskCache) -> None:
     assert cache.folder is not None
     old, new = cache.folder / "a.new", cache.folder / "b.new"

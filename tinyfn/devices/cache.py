@@ -24,6 +24,8 @@ MAGIC = b"tinyfn object 1\n"
 SUFFIX = ".object"
 LIMIT = 256 << 20  # bytes, all entries together
 HOUR = 3600.0
+# More files than this take too long to look through.
+MOST_ENTRIES = 1 << 14
 
 
 def default_folder() -> Path | None:
@@ -89,7 +91,7 @@ class DiskCache:
         return True
 
     def trim(self) -> None:
-        """Remove the least recently used entries if all together pass the limit, and what dead writers left."""
+        """Remove the least recently used entries if there are too many or too large ones, and what dead writers left."""
         if self.folder is None:
             return
         entries: list[tuple[float, int, str]] = []
@@ -106,13 +108,13 @@ class DiskCache:
                         _remove(file.path)
         except OSError:
             return
-        total = sum(size for _, size, _ in entries)
-        if total <= self.limit:
+        total, count = sum(size for _, size, _ in entries), len(entries)
+        if total <= self.limit and count <= MOST_ENTRIES:
             return
         for _, size, path in sorted(entries):
             _remove(path)
-            total -= size
-            if total <= self.limit * 7 // 8:
+            total, count = total - size, count - 1
+            if total <= self.limit * 7 // 8 and count <= MOST_ENTRIES * 7 // 8:
                 break
 
 
