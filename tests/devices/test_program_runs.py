@@ -435,3 +435,13 @@ def test_a_training_step_as_a_whole() -> None:
         ):
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
             np.testing.assert_allclose(np.asarray(b), c, rtol=2e-3, atol=2e-4)
+
+
+def test_an_op_without_a_kernel_reads_a_view_that_is_also_a_result() -> None:
+    @jit
+    def f(x: Any) -> Any:
+        row = (x * 2.0)[1:2].reshape(3)
+        return row, tinyfn.checkpoint(lambda r: r + 1.0)(row)
+
+    row, after = f(numbers(2, 3))
+    np.testing.assert_array_equal(np.asarray(row) + np.float32(1.0), after)

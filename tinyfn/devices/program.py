@@ -271,12 +271,16 @@ _ARENA = object()  # stands for the block of all temporaries among the arrays of
 def _only_views(graph: Any, steps: Sequence[Step]) -> dict[Any, Any]:
     """The views through which alone the results of kernels are seen, and those results."""
     taken = {*graph.inputs, *graph.outputs}
+    read: set[Any] = set()  # by host ops
     for step in steps:
         if isinstance(step, Host):
+            read.update(step.node.src)
             taken.update((step.node, *step.node.src))
     made: dict[Any, Any] = {}
     for step in steps:
-        if isinstance(step, View) and step.source not in taken and step.node in graph.outputs:
+        if not isinstance(step, View) or step.node not in graph.outputs or step.node in read:
+            continue
+        if step.source not in taken:
             taken.add(step.source)
             made[step.node] = step.source
     return made
