@@ -23,6 +23,9 @@ from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.execute import step
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.uop import CONST, OUTPUT, UOp
+from tinyfn.transforms.branches import cond
+from tinyfn.transforms.loops import scan
+from tinyfn.transforms.while_loops import while_loop
 
 Bound = np.ndarray
 
@@ -61,13 +64,63 @@ def _run(graph: Graph, arguments: Sequence[tuple[Any, Any]]) -> list[tuple[Any, 
             elif node.op is OUTPUT:
                 known[node] = operands[0][node.arg], errors[0][node.arg]
             elif node.op.family == "structured":
-                inner = next(v for v in node.params.values() if isinstance(v, Graph))
-                results = _run(inner, list(zip(operands, errors, strict=True)))
+                pairs = list(zip(operands, errors, strict=True))
+                results = _STRUCTURED.get(node.op, _whole)(pairs, **node.params)
                 known[node] = [r[0] for r in results], [r[1] for r in results]
             else:
                 out = np.asarray(step(node)(*operands))
                 known[node] = out, _bound(node, out, operands, errors)
     return [known[node] for node in graph.outputs]
+
+
+Pairs = list[tuple[Any, Any]]
+
+
+def _whole(pairs: Pairs, *, graph: Graph, **params: Any) -> Pairs:
+    return _run(graph, pairs)
+
+
+def _scan(pairs: Pairs, *, graph: Graph, length: int, constants: int, carries: int, reverse: bool) -> Pairs:
+    fixed, carry, xs = pairs[:constants], pairs[constants : constants + carries], pairs[constants + carries :]
+    steps = []
+    for i in reversed(range(length)) if reverse else range(length):
+        results = _run(graph, [*fixed, *carry, *[(x[i], np.broadcast_to(e, x.shape)[i]) for x, e in xs]])
+        carry = results[:carries]
+        steps.append(results[carries:])
+    if reverse:
+        steps.reverse()
+    ys = graph.outputs[carries:]
+    stacked = [
+        tuple(
+            np.array([np.broadcast_to(step[k][part], y.shape) for step in steps], dtype).reshape(
+                length, *y.shape
+            )
+            for part, dtype in enumerate((y.dtype, np.float64))
+        )
+        for k, y in enumerate(ys)
+    ]
+    return [*carry, *stacked]  # type: ignore[list-item]
+
+
+def _cond(pairs: Pairs, *, branches: tuple[Graph, ...], any_lane: bool) -> Pairs:
+    (index, error), *operands = pairs
+    assert not error.any(), "another branch may have been taken"
+    return _run(branches[min(max(int(index), 0), len(branches) - 1)], operands)
+
+
+def _while(pairs: Pairs, *, condition: Graph, body: Graph, constants: int, max_steps: int | None) -> Pairs:
+    fixed, carry, steps = pairs[:constants], pairs[constants:], 0
+    while steps != max_steps:
+        ((goes_on, error),) = _run(condition, [*fixed, *carry])
+        assert not error.any(), "the loop may have ended at another step"
+        if not goes_on:
+            break
+        carry = _run(body, [*fixed, *carry])
+        steps += 1
+    return carry
+
+
+_STRUCTURED: dict[Any, Callable[..., Pairs]] = {scan: _scan, cond: _cond, while_loop: _while}
 
 
 def _bound(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> Bound:

@@ -9,6 +9,7 @@ broadcast, and so do axes of size 1 among arrays with equally many axes. Axes ma
 from __future__ import annotations
 
 from ..trace.operators import broadcast_shapes
+from .branches import cond, switch
 from .elementwise import (
     RoundingMethod,
     abs,
@@ -88,6 +89,7 @@ from .indexing import (
     index_in_dim,
     scatter,
 )  # fmt: skip
+from .loops import fori_loop, map, scan, while_loop
 from .movement import (
     broadcast,
     broadcast_in_dim,
@@ -108,6 +110,7 @@ from .movement import (
     squeeze,
     transpose,
 )  # fmt: skip
+from .prefix import associative_scan
 from .products import (
     ConvDimensionNumbers,
     DotDimensionNumbers,
@@ -137,20 +140,20 @@ from .reductions import (
 )  # fmt: skip
 
 __all__ = [
-    "ConvDimensionNumbers", "DotDimensionNumbers", "RoundingMethod", "abs", "acos", "acosh", "add",
-    "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "batch_matmul", "bitcast_convert_type",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim",
-    "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp", "clz", "collapse",
-    "concatenate", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_transpose",
-    "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumsum", "div", "dot",
-    "dot_general", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim",
+    "ConvDimensionNumbers", "DotDimensionNumbers", "RoundingMethod", "abs", "acos", "acosh", "add", "argmax",
+    "argmin", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh", "batch_matmul",
+    "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast",
+    "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp",
+    "clz", "collapse", "concatenate", "cond", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_transpose", "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumsum", "div",
+    "dot", "dot_general", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim",
     "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim", "eq", "erf",
-    "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "floor", "full", "full_like", "gather", "ge",
-    "gt", "index_in_dim", "integer_pow", "iota", "is_finite", "le", "log", "log1p", "logistic", "lt", "max",
-    "min", "mul", "ne", "neg", "nextafter", "pad", "padtype_to_pads", "population_count", "pow",
-    "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rem",
-    "reshape", "rev", "round", "rsqrt", "scatter", "select", "select_n", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sort",
-    "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub", "tan", "tanh", "top_k",
-    "transpose",
+    "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "floor", "fori_loop", "full", "full_like",
+    "gather", "ge", "gt", "index_in_dim", "integer_pow", "iota", "is_finite", "le", "log", "log1p",
+    "logistic", "lt", "map", "max", "min", "mul", "ne", "neg", "nextafter", "pad", "padtype_to_pads",
+    "population_count", "pow", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_prod", "reduce_sum", "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select",
+    "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice",
+    "slice_in_dim", "sort", "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub",
+    "switch", "tan", "tanh", "top_k", "transpose", "while_loop",
 ]  # fmt: skip

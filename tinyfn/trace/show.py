@@ -79,8 +79,9 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str], outer
     for node in order:
         if node.op not in (INPUT, CONST, OUTPUT):
             for value in node.params.values():
-                if isinstance(value, Graph):
-                    inner[value] = _define(value, definitions, lines, outermost)
+                for held in value if isinstance(value, tuple) else (value,):
+                    if isinstance(held, Graph):
+                        inner[held] = _define(held, definitions, lines, outermost)
     name = _identifier(graph.name, set(definitions.values()) | set(scope))
     definitions[graph] = name
     taken = {*scope, *definitions.values()}
@@ -122,6 +123,8 @@ def _literal(node: UOp) -> str:
 def _parameter(value: Any, inner: dict[Graph, str]) -> str:
     if isinstance(value, Graph):
         return inner[value]
+    if isinstance(value, tuple):
+        return f"({', '.join([_parameter(v, inner) for v in value])}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.dtype):
         return f'dtype("{value.name}")'
     if hasattr(value, "call") and hasattr(value, "name"):

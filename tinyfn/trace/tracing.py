@@ -127,9 +127,15 @@ def tracer(trace: Trace, uop: UOp, weak_type: bool = False) -> Tracer:
 _REASONS = {
     "jit": "its value is known only when the compiled function runs",
     "vmap": "under vmap the value may differ from lane to lane",
+    "scan": "the body is traced once, for all steps",
+    "fori_loop": "the body is traced once, for all steps",
+    "while_loop": "condition and body are traced once, for all steps",
+    "map": "the function is traced once, for all elements",
+    "cond": "branches are traced before one of them is chosen",
+    "switch": "branches are traced before one of them is chosen",
 }
 _FIXES: dict[type[Exception], str] = {
-    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where",
+    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where or tinyfn.lax.cond, loop with tinyfn.lax.while_loop",
     errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function",
     errors.TracerIntegerConversionError: "make it a Python number before the function is traced",
     errors.ConcretizationError: "return it from the function and look at it outside",

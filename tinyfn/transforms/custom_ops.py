@@ -73,9 +73,6 @@ class CustomJvp(Structured):
     def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return check_arguments(label, graph, args)
 
-    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return graph.run(args)
-
     def jvp_results(
         self,
         args: Sequence[UOp],
@@ -181,9 +178,6 @@ class CustomVjp(Structured):
 
     def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
         return check_arguments(label, graph, args)
-
-    def reference(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return graph.run(args)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> Any:
         raise TypeError(

@@ -102,19 +102,21 @@ class Executable:
 
 
 def _host_step(node: UOp) -> Callable[..., Any]:
-    """What computes a node that is no part of a kernel: a program of its own if it holds a graph, else its reference."""
+    """What computes a node that is no part of a kernel: by programs of their own for the graphs it holds, or its reference."""
     if isinstance(node.op, Structured):
-        graph = node.params["graph"]
-        return lambda *args: run_compiled(graph, args)
+        op, params = node.op, node.params
+        return lambda *args: op.execute(compiled, args, **params)
     return step(node)
 
 
-def run_compiled(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """The outputs of a graph by its program, which is kept with the graph; step by step where graphs are not compiled."""
+def compiled(graph: Graph) -> Callable[[list[Any]], list[Any]]:
+    """What runs a graph by its program, which is kept with the graph; step by step where graphs are not compiled.
+
+    The list of values that it is given is its own from then on."""
     if default_device() == "numpy" or any(
         not isinstance(n, int) for node in graph.inputs for n in node.shape
     ):
-        return graph.run(values)
+        return graph.run
     executable = graph.derive(("executable", default_device()), lambda: Executable(graph))
     executable.prepare()
-    return executable.run(list(values))
+    return executable.run

@@ -2,6 +2,7 @@
 
 They have several results: the node's dtype and shape are tuples, and OUTPUT nodes take the results apart. In place of
 `jvp`, `vjp` and `batch` they have members that treat all results at once, and that call the transforms on their graphs.
+Loops and branches, in `loops.py`, `while_loop.py` and `branches.py`, are ops of this kind too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from ..trace.graph import Graph
 from ..trace.prim import Primitive, Sample, instantiate, spell
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
 
+# Makes of a graph what runs it: the function from its inputs' values to its outputs'.
+Prepare = Callable[[Graph], Callable[[list[Any]], list[Any]]]
+
+
+def step_by_step(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:
+    """What runs a graph one primitive at a time."""
+    return graph.run
+
 
 def number_of_results(node: UOp) -> int:
     """How many results a node of a Structured op has."""
@@ -27,6 +36,15 @@ class Structured(Primitive):
     """An op that holds graphs and has several results."""
 
     family = "structured"
+    # Whether a program has the contents of the op's graph in its place, once no more derivatives are taken.
+    is_inlined = True
+
+    def execute(self, prepare: Prepare, args: Sequence[Any], **params: Any) -> list[Any]:
+        """The results' values, where `prepare` makes of each graph what runs it."""
+        return prepare(params["graph"])(list(args))
+
+    def reference(self, *args: Any, **params: Any) -> list[Any]:
+        return self.execute(step_by_step, args, **params)
 
     @staticmethod
     def results(node: UOp) -> list[UOp]:
@@ -83,9 +101,9 @@ class Call(Structured):
         return check_arguments(self.name, graph, args)
 
     def reference(self, *args: Any, graph: Graph) -> Any:
-        from .executable import run_compiled
+        from .executable import compiled
 
-        return run_compiled(graph, args)
+        return self.execute(compiled, args, graph=graph)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import linearized
@@ -139,9 +157,12 @@ class Call(Structured):
 class Checkpoint(Call):
     """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
 
+    # What it computes again is not to be merged with what was computed before.
+    is_inlined = False
+
     def reference(self, *args: Any, graph: Graph) -> Any:
         # Outside of jit the graph is a new one each time.
-        return graph.run(args)
+        return self.execute(step_by_step, args, graph=graph)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import jvp_graph
@@ -194,14 +215,14 @@ def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None
 def replace_calls(graph: Graph) -> Graph:
     """The graph with the contents of the graphs that it holds in their place, for when no more derivatives are taken.
 
-    Those of `checkpoint` stay: what they compute again is not to be merged with what was computed before."""
+    Those of loops, branches and `checkpoint` stay."""
 
     def contents(node: UOp) -> Graph | None:
-        if not isinstance(node.op, Structured) or node.op is checkpoint_call:
+        if not isinstance(node.op, Structured) or not node.op.is_inlined:
             return None
         return replace_calls(node.params["graph"])
 
-    if not any(isinstance(node.op, Structured) for node in graph.nodes()):
+    if not any(isinstance(node.op, Structured) and node.op.is_inlined for node in graph.nodes()):
         return graph
     outputs = with_contents(graph.outputs, contents)
     return Graph(graph.inputs, outputs, graph.captured, graph.name)

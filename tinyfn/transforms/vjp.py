@@ -23,7 +23,7 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
     The outputs come back too, because an op that holds a graph keeps residuals when it is to be pulled back through."""
     order = toposort(outputs)
     dependent = depends_on(order, wrt)
-    differentiated = _differentiated(order, wrt)
+    differentiated = differentiated_nodes(order, wrt)
     new: dict[Any, UOp] = {}
     kept: dict[UOp, Any] = {}
     for node in order:
@@ -84,7 +84,7 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
     return [new[node] for node in outputs], pullback
 
 
-def _differentiated(order: Sequence[UOp], wrt: Sequence[UOp]) -> set[UOp]:
+def differentiated_nodes(order: Sequence[UOp], wrt: Sequence[UOp]) -> set[UOp]:
     """The nodes that a derivative with respect to `wrt` passes through: not integers, and nothing behind stop_gradient."""
     found = {node for node in wrt if dtypes.is_inexact(node.dtype)}
     for node in order:
