@@ -269,10 +269,14 @@ def test_a_forked_child_runs_old_and_new_programs() -> None:
         f = tinyfn.jit(lambda x: tnp.tanh(x) @ x.T)
         x = tnp.asarray(np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32))
         want = np.asarray(f(x))
+        g = tinyfn.jit(lambda x: x + 1.0)
+        small = [tnp.ones(n) for n in (1, 2, 3)]
         done = threading.Event()
         def busy():
             while not done.is_set():
                 f(x)
+                for s in small:  # on the general path, which takes a lock
+                    g(s)
         workers = [threading.Thread(target=busy) for _ in range(2)]
         for worker in workers: worker.start()
         codes = []
@@ -281,6 +285,7 @@ def test_a_forked_child_runs_old_and_new_programs() -> None:
             if not child:
                 same = np.array_equal(np.asarray(f(x)), want)
                 new = tinyfn.jit(lambda x: x * 2.0 + i)(x)
+                same = same and float(g(small[2])[0]) == 2.0
                 os._exit(0 if same and np.array_equal(np.asarray(new), np.asarray(x) * np.float32(2) + i) else 1)
             codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         done.set()
