@@ -154,7 +154,7 @@ BROKEN: dict[str, tuple[Callable[[], Nest], str]] = {
         lambda: rows(out=scalar.build(scalar.CAST, claims(result(TOTAL), dtypes.float64), arg=F32)), "as float64",
     ),
     "a store of another dtype": (lambda: rows(out=double(one())), "a float64 is stored"),
-    "a store out of bounds": (lambda: rows(out_at=at(o=sint.add(O, 1))), r"has 24 elements, and is stored at"),
+    "a store out of bounds": (lambda: rows(out_at=at(o=sint.add(O, 1))), r"is stored at .* which has 24 elements"),
     "a store at one position by many": (lambda: rows(out_at=at(i=0)), "at the same position"),
     "an accumulator that is too narrow": (
         lambda: rows(reduced=scalar.build(scalar.CAST, element(), arg=dtypes.float16)), "kept as float16, not as float32",

@@ -65,7 +65,7 @@ def test_vmap_and_jvp_of_a_symbolic_graph() -> None:
 
 def test_sizes_must_agree_and_be_within_bounds() -> None:
     graph = tinyfn.make_graph(lambda x, y: x + y)(struct(n), struct(n))
-    with pytest.raises(ValueError, match="n is 3 in one argument, but it is 2 elsewhere"):
+    with pytest.raises(ValueError, match="n is 3 in y, but it is 2 elsewhere"):
         graph.run([values(2), values(3)])
     with pytest.raises(ValueError, match=r"must be in \[1, 64\]"):
         graph.run([values(65), values(65)])

@@ -11,6 +11,7 @@ import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.lower.lowered import STAGES, number
 from tinyfn.lower.program import ProgramSpec, identifier
+from tinyfn.trace import sint
 from tinyfn.trace.errors import DeletedArrayError
 
 
@@ -143,10 +144,17 @@ def test_names_say_what_kernels_do(function: Any, args: list[Any], name: str) ->
     assert [kernel.name for kernel in lowered.kernels] == [name]
 
 
-def test_symbolic_dimensions_need_a_size() -> None:
+def test_symbolic_dimensions_are_in_the_table_and_the_code() -> None:
     n = tinyfn.Variable("n", 1, 8)
-    with pytest.raises(ValueError, match=r"argument `x` has the symbolic dimension n; .* give a number"):
-        tinyfn.jit(normalize).lower(SHAPE((n, 4), "float32"))
+    lowered = tinyfn.jit(normalize).lower(SHAPE((n, 4), "float32"))
+    (kernel,) = lowered.kernels
+    assert kernel.variables == (n,) and "n [" in str(lowered) and "*n" in str(lowered)
+    assert kernel.arguments[-1] is n and kernel.global_size[0] in (n, sint.floordiv(n + 15, 16))
+    with pytest.raises(
+        NotImplementedError, match="kernels for cuda have fixed sizes as yet, and this one depends on n"
+    ):
+        lowered.on("cuda")
+    assert "in n:" in lowered.as_text("nests") and "define void @kernel" in lowered.as_text("source")
 
 
 def test_the_same_program_on_another_device() -> None:

@@ -19,8 +19,9 @@ from ..lower import codegen
 from ..lower.group import group
 from ..lower.memory import plan
 from ..lower.nest import Host, Kernel, Step, View
+from ..lower.sizes import NO_SIZES, Sizes
 from ..lower.spec import verify
-from ..lower.target import Target, host_target
+from ..lower.target import host_target
 from .buffers import BUFFERS, is_alone, result_maker
 from .cpu import Module, compile_ir
 from .runner import Kernels, expectation, runner
@@ -114,55 +115,79 @@ class Native(NamedTuple):
     held: Any
 
 
-class Program:
-    """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
+class Parts:
+    """What a program is made of, whatever the sizes of symbolic dimensions: a graph's steps, and the code of its kernels."""
 
-    `donated` are indices of inputs in whose memory outputs may be written, if nobody else sees that memory when it is called."""
-
-    def __init__(
-        self, graph: Any, host_step: Callable[[Any], Callable[..., Any]], donated: Iterable[int] = ()
-    ):
-        target = host_target()
+    def __init__(self, graph: Any):
+        self.target = host_target()
         steps = group(graph)
         if os.environ.get("TINYFN_VERIFY"):
             verify(graph, steps)
+        self.inputs: tuple[Any, ...] = graph.inputs
         # A result that is only seen in another shape is made in that shape.
         made_as = _only_views(graph, steps)
-        self._shapes = {source: node.shape for node, source in made_as.items()}
-        steps = [step for step in steps if not (isinstance(step, View) and step.node in made_as)]
-        outputs = [made_as.get(node, node) for node in graph.outputs]
-        donors = dict.fromkeys(graph.inputs[i] for i in donated)
-        self.memory = plan(graph.inputs, outputs, steps, donors)
-        codes = [codegen.generate(step, target) if isinstance(step, Kernel) else None for step in steps]
+        self.shapes = {source: node.shape for node, source in made_as.items()}
+        self.steps = [step for step in steps if not (isinstance(step, View) and step.node in made_as)]
+        self.outputs = [made_as.get(node, node) for node in graph.outputs]
+        self.codes = [
+            codegen.generate(step, self.target) if isinstance(step, Kernel) else None for step in self.steps
+        ]
+        self.modules: dict[str, Module] = {}  # hold the kernels' code
+
+    def module(self, text: str) -> Module:
+        """The machine code of a text, compiled once."""
+        module = self.modules.get(text)
+        if module is None:
+            module = self.modules[text] = compile_ir(text, self.target)
+        return module
+
+
+class Program:
+    """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
+
+    `donated` are indices of inputs in whose memory outputs may be written, if nobody else sees that memory when it is called.
+    Symbolic dimensions have these `sizes`."""
+
+    def __init__(
+        self,
+        graph: Any,
+        host_step: Callable[[Any], Callable[..., Any]],
+        donated: Iterable[int] = (),
+        sizes: Sizes = NO_SIZES,
+    ):
+        parts = graph if isinstance(graph, Parts) else Parts(graph)
+        self._parts, self._sizes = parts, sizes
+        steps, codes, outputs, inputs = parts.steps, parts.codes, parts.outputs, parts.inputs
+        donors = dict.fromkeys(inputs[i] for i in donated)
+        self.memory = plan(inputs, outputs, steps, donors, sizes)
         by_host = {step.node for step in steps if not isinstance(step, Kernel)}
         by_kernels = {node for code in codes if code is not None for node in code.arguments}
         # The slots of the list of a call: the inputs, the outputs that kernels write, the arena, and all else.
-        self._avals = tuple(graph.inputs)
-        self._slots: dict[Any, int] = {node: i for i, node in enumerate(graph.inputs)}
+        self._slots: dict[Any, int] = {node: i for i, node in enumerate(inputs)}
         for node in outputs:
             if node not in by_host:
                 self._slot(node)
-        self._results = len(self._slots) - len(graph.inputs)
+        self._results = len(self._slots) - len(inputs)
         if self.memory.arena:
             self._slot(_ARENA)
-        self._modules: dict[str, Module] = {}  # hold the kernels' code
+        self._numbers = np.array(list(map(sizes.number, sizes.dimensions)), np.int64)
         self._segments: list[_Segment | _HostCall | _Reshape] = []
-        there = {*graph.inputs, *by_host}
+        there = {*inputs, *by_host}
         segment_of: list[int] = []
         for step, code in zip(steps, codes, strict=True):
             if code is not None:
-                self._add_kernel(code, there, target)
+                self._add_kernel(code, there)
             elif isinstance(step, View):
                 source, target_slot = self._slot(step.source), self._slot(step.node)
-                self._segments.append(_Reshape(source, target_slot, step.node.shape))
+                self._segments.append(_Reshape(source, target_slot, sizes.shape(step.node.shape)))
             elif isinstance(step, Host):
                 node = step.node
                 sources = [self._slot(source) for source in node.src]
                 self._segments.append(
-                    _HostCall(host_step(node), sources, self._slot(node), node in by_kernels)
+                    _HostCall(host_step(sizes.node(node)), sources, self._slot(node), node in by_kernels)
                 )
             segment_of.append(len(self._segments) - 1)
-        held = set(graph.inputs).difference(donors)  # by the caller, so that there is nothing to free
+        held = set(inputs).difference(donors)  # by the caller, so that there is nothing to free
         for node, last in self.memory.last.items():
             if last >= 0 and node in self._slots and node not in held:
                 self._segments[segment_of[last]].done.append(self._slots[node])
@@ -176,7 +201,7 @@ class Program:
     @property
     def texts(self) -> list[str]:
         """The LLVM IR of the kernels, each text once."""
-        return list(self._modules)
+        return list(self._parts.modules)
 
     def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs' values."""
@@ -206,11 +231,12 @@ class Program:
         functions = runner()
         if functions.matches is None or functions.run_matching is None:
             return None
-        expected = expectation(self._avals)
+        avals = self._parts.inputs
+        expected = expectation(avals)
         where = expected.buffer_info()[0]
         matches = partial(functions.matches, where)
         segment = self._segments[0] if len(self._segments) == 1 else None
-        slots = range(len(self._avals), self._size)
+        slots = range(len(avals), self._size)
         held = (self, expected)
         if (
             not isinstance(segment, _Segment)
@@ -234,17 +260,22 @@ class Program:
     def _slot(self, node: Any) -> int:
         return self._slots.setdefault(node, len(self._slots))
 
-    def _add_kernel(self, code: codegen.Code, there: set[Any], target: Target) -> None:
+    def _add_kernel(self, code: codegen.Code, there: set[Any]) -> None:
         """A kernel at the end of the program; `there` are the arrays that exist before it."""
         if not self._segments or not isinstance(self._segments[-1], _Segment):
             self._segments.append(_Segment())
         segment = self._segments[-1]
         assert isinstance(segment, _Segment)
-        module = self._modules.get(code.ir)
-        if module is None:
-            module = self._modules[code.ir] = compile_ir(code.ir, target)
+        module = self._parts.module(code.ir)
         arguments = []
         for number, node in enumerate(code.arguments):
+            if node in self._sizes.given:
+                slot = self._slot(_SIZES)
+                arguments.append((slot, 8 * self._sizes.dimensions.index(node)))
+                if _SIZES not in there:
+                    there.add(_SIZES)
+                    segment.makes.append((slot, lambda: self._numbers))
+                continue
             offset = self.memory.places.get(node)
             slot = self._slot(node if offset is None else _ARENA)
             arguments.append((slot, (offset or 0) + code.origin(number)))
@@ -254,7 +285,7 @@ class Program:
                     segment.makes.append((slot, BUFFERS.maker((self.memory.arena,), np.uint8)))
             elif node not in there:
                 there.add(node)
-                shape = self._shapes.get(node, node.shape)
+                shape = self._sizes.shape(self._parts.shapes.get(node, node.shape))
                 make = result_maker(shape, node.dtype)
                 donor = self.memory.in_place.get(node)
                 if donor is None:
@@ -262,10 +293,12 @@ class Program:
                 else:
                     segment.in_place.append(_InPlace(slot, self._slots[donor], shape, node.dtype, make))
         finish = module.function("finish") if code.finishes else 0
-        segment.kernels.add(module.function("kernel"), finish, code.points, code.grain, arguments)
+        points, grain = map(self._sizes.number, (code.points, code.grain))
+        segment.kernels.add(module.function("kernel"), finish, points, grain, arguments)
 
 
 _ARENA = object()  # stands for the block of all temporaries among the arrays of a call
+_SIZES = object()  # stands for the array of the sizes of symbolic dimensions
 
 
 def _only_views(graph: Any, steps: Sequence[Step]) -> dict[Any, Any]:

@@ -7,12 +7,13 @@ part and a long row in another, but runs of so many of them that there is about 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..trace import sint
 from ..trace.debug import stage
+from ..trace.sint import Dimension
 from ..trace.uop import UOp
 from .function import GRAIN, Function
 from .gemm_nest import generate as generate_contraction
@@ -28,17 +29,17 @@ Opts = tuple[tuple[Opt, ...], ...]
 
 
 class Code(NamedTuple):
-    """A kernel for one target.
+    """A kernel for one target. `points` and `grain` depend on the symbolic dimensions of the kernel.
 
     The IR defines `void kernel(ptr arguments, i64 begin, i64 end)`, which runs the points from begin to end, and, if
     `finishes`, `void finish(ptr arguments)`. Their first argument is a table of the addresses of `arguments`, in this
-    order. A call should have `grain` points. `opts` are the schedules of the nests, the parts' first. An address is that of
-    an array's first element, or of the one `origins` bytes after it."""
+    order, or, for a symbolic dimension, of an i64. A call should have `grain` points. `opts` are the schedules of the nests, the
+    parts' first. An address is that of an array's first element, or of the one `origins` bytes after it."""
 
     ir: str
     arguments: tuple[UOp, ...]
-    points: int
-    grain: int
+    points: Dimension
+    grain: Dimension
     finishes: bool = False
     opts: Opts = ()
     origins: tuple[int, ...] = ()
@@ -49,7 +50,7 @@ class Code(NamedTuple):
 
 
 # Arrays smaller than this are never written past the caches.
-STREAMED = 1 << 16
+STREAMED = 1 << 16  # of no array of symbolic size is it known whether it is smaller
 
 
 def _loops(
@@ -68,7 +69,15 @@ def _loops(
 
 
 def _bytes(array: UOp) -> int:
-    return math.prod(array.shape) * array.dtype.itemsize
+    size = sint.prod(array.shape)
+    return size * array.dtype.itemsize if isinstance(size, int) else 0
+
+
+def _grain(points: Dimension, work: Dimension) -> Dimension:
+    """How many points a call should have, of so many that take so much work."""
+    if isinstance(points, int) and isinstance(work, int):
+        return max(1, GRAIN * points // max(1, work))
+    return sint.maximum(1, sint.floordiv(sint.mul(GRAIN, points), sint.maximum(1, work)))
 
 
 # Code by structure, schedule and target: nests of other kernels may be the same. The oldest goes first.
@@ -116,11 +125,13 @@ def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     every = list(map(part, (*kernel.parts, *kernel.finish), schedules))
     parts, finish = every[: len(kernel.parts)], every[len(kernel.parts) :]
     applied = tuple([each.code.opts for each in every])
-    total = sum(each.code.work for each in parts)
+    total: Dimension = 0
+    for each in parts:
+        total = sint.add(total, each.code.work)
     if len(parts) == 1 and not finish:
         code = parts[0].code
-        grain = max(1, GRAIN * code.points // max(1, total))
-        return Code(code.ir, tuple(arguments), code.points, grain, False, applied)
+        return Code(code.ir, tuple(arguments), code.points, _grain(code.points, total), False, applied)
+    points: Dimension
     if len(parts) == 1:
         text, points = _alone(parts[0]), parts[0].code.points
     else:
@@ -128,8 +139,7 @@ def generate(kernel: Kernel, target: Target, opts: Opts | None = None) -> Code:
     if finish:
         text += _finish(finish)
     ir = _merged([(name, code.ir) for name, code in made.values()], text)
-    grain = max(1, GRAIN * points // max(1, total))
-    return Code(ir, tuple(arguments), points, grain, bool(finish), applied, tuple(origins))
+    return Code(ir, tuple(arguments), points, _grain(points, total), bool(finish), applied, tuple(origins))
 
 
 class _Part(NamedTuple):
@@ -149,7 +159,7 @@ define void @kernel(ptr %arguments, i64 %begin, i64 %end) {{
 """
 
 
-def _dispatch(parts: Sequence[_Part]) -> tuple[str, int]:
+def _dispatch(parts: Sequence[_Part]) -> tuple[str, Dimension]:
     """A kernel that runs those of the parts that its points belong to, and the number of its points.
 
     A record of the table: the part's function, its first point among the kernel's, where its arguments begin, how many points
@@ -157,6 +167,9 @@ def _dispatch(parts: Sequence[_Part]) -> tuple[str, int]:
     records, first = [], 0
     for part in parts:
         points, amount = part.code.points, part.code.work
+        assert isinstance(points, int) and isinstance(amount, int), (
+            "a part of symbolic size is a kernel of its own"
+        )
         run = max(1, min(points, GRAIN * points // max(1, amount)))
         records.append(
             f"{{ ptr, i64, i64, i64, i64 }} {{ ptr @{part.name}, i64 {first}, i64 {8 * part.offset}, i64 {points}, i64 {run} }}"

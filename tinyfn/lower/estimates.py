@@ -10,7 +10,7 @@ from ..trace import scalar, sint
 from ..trace.sint import Dimension
 from ..trace.uop import CONST, UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Host, Kernel, Nest, Pass, elements_of, size_of, step_along
+from .nest import Host, Kernel, Nest, Pass, elements_of, step_along
 
 # Operations per scalar op, where it is not one.
 _WEIGHTS = {scalar.FMA: 2, scalar.CAST: 0, scalar.BITCAST: 0}
@@ -104,7 +104,7 @@ def _sum(values: Iterable[Dimension]) -> Dimension:
 
 
 def _points(ranges: Iterable[UOp]) -> Dimension:
-    return sint.prod([size_of(r) for r in ranges])
+    return sint.prod([sint.extent(r) for r in ranges])
 
 
 def _least(a: Dimension, b: Dimension) -> Dimension:
@@ -240,10 +240,11 @@ def _positions(position: UOp, ranges: Sequence[UOp]) -> tuple[Dimension, Any]:
     moving = [r for r in ranges if r in used]
     most = _points(moving)
     low, high = sint.bounds(position)
-    steps = [(step_along(position, r), size_of(r)) for r in moving]
-    if not all(isinstance(step, int) and isinstance(size, int) for step, size in steps):
+    steps = [(step_along(position, r), sint.extent(r)) for r in moving]
+    known = [(abs(step), size) for step, size in steps if isinstance(step, int) and isinstance(size, int)]
+    if len(known) < len(steps):
         return (min(most, high - low + 1) if isinstance(most, int) else most), position
-    return _combinations([(abs(step or 0), size) for step, size in steps]), (
+    return _combinations(known), (
         low,
         tuple(sorted(steps, key=repr)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..trace.sint import Dimension
 from .opts import Opt
 
 # What a thread should have to do at least, for it to be worth waking, in instructions on elements: 5 to 10 microseconds.
@@ -16,6 +17,6 @@ class Function(NamedTuple):
     `work` is about how many instructions on elements all points take, `opts` is the schedule."""
 
     ir: str
-    points: int
-    work: int
+    points: Dimension
+    work: Dimension
     opts: tuple[Opt, ...] = ()

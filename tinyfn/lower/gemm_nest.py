@@ -25,7 +25,7 @@ from .gemm_values import APART, is_index
 from .gemm_writer import TYPES, Value
 from .index import LOAD
 from .linear import Linear, linear
-from .nest import Nest, Pass, Reduce, Store, result, size_of
+from .nest import Nest, Pass, Reduce, Store, is_symbolic, result, size_of
 from .opts import Opt
 from .target import Target
 
@@ -65,6 +65,8 @@ def match(nest: Nest) -> Form | None:
     outer, stores = nest.outer, last.stores
     left, right = value.src
     for r in outer:
+        if is_symbolic(r):
+            continue
         parts = _split(r, left, right)
         if parts is not None:
             outer = tuple([each for o in outer for each in (parts[1] if o is r else (o,))])
@@ -250,7 +252,7 @@ def generate(
 ) -> Function | None:
     """The code of a nest that is a contraction, or None; by the heuristic's opts unless others are given."""
     form = match(nest)
-    if form is None:
+    if form is None or any(array.op is sint.VARIABLE for array in arrays):
         return None
     kernel = generate_kernel("kernel", contraction(form, arrays), target, opts)
     # A call packs for all its points, so that calls are few: their number is the plan's and not that of the work.

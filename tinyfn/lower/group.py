@@ -125,12 +125,14 @@ def _batches(made: Sequence[Group | UOp], now: list[int]) -> list[list[int]]:
     """These groups as parts of kernels that are not too large."""
     batches: list[list[int]] = [[]]
     costs: set[int] = set()
+    alone = False  # how many points the part has is known at run time
     for at in now:
         group = made[at]
         assert isinstance(group, Group)
-        if batches[-1] and sum(costs | {group.cost}) > WIDEST:
+        if batches[-1] and (sum(costs | {group.cost}) > WIDEST or group.is_symbolic or alone):
             batches.append([])
             costs = set()
+        alone = group.is_symbolic
         costs.add(group.cost)
         batches[-1].append(at)
     return batches

@@ -54,6 +54,13 @@ class Group:
         """All sinks of the group, with those that come after its totals."""
         return [*self.members, *self.totals, *(self.after.every() if self.after else ())]
 
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether a loop of the nest has a symbolic size."""
+        return any(
+            not isinstance(n, int) for sink in self.every() for node in (sink, *sink.src) for n in node.shape
+        )
+
     def take(self, sink: UOp, cost: int, inside: set[UOp]) -> bool:
         """Take a sink in if it fits; `inside` are the sinks of the group that it reads."""
         if self.cost + cost > LARGEST or any(r.op is PIECE for r in inside):

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtype as dtypes
-from ..trace import scalar
+from ..trace import scalar, sint
 from ..trace.uop import CONST, INPUT, UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Host, Nest, Pass, Step, View, size_of
+from .nest import Host, Nest, Pass, Step, View
 from .structure import structure
 
 INDENT = "    "
@@ -85,7 +85,7 @@ def _operand(node: UOp, names: Names) -> str:
 def _nest(nest: Nest, names: Names, limit: int) -> Iterator[str]:
     indent = ""
     for r in nest.outer:
-        yield f"{indent}parallel for {r.arg[0]} in {size_of(r)!r}:"
+        yield f"{indent}parallel for {r.arg[0]} in {sint.extent(r)!r}:"
         indent += INDENT
     for array in dict.fromkeys(store.node for each in nest.every() for store in each.stores):
         if array in nest.local:
@@ -97,14 +97,15 @@ def _nest(nest: Nest, names: Names, limit: int) -> Iterator[str]:
 
 def _inner_axes(nest: Nest, array: UOp) -> int:
     """How many axes of a local array one point has: those behind the outer ones."""
-    size, points = 1, 1
+    size: sint.Dimension = 1
+    points: sint.Dimension = 1
     for each in nest.every():
         if any(store.node is array for store in each.stores):
-            points = int(np.prod([size_of(r) for r in each.inner], dtype=np.int64))
+            points = sint.prod(map(sint.extent, each.inner))
     for axes in range(array.ndim + 1):
         if size == points:
             return axes
-        size *= array.shape[array.ndim - 1 - axes] if axes < array.ndim else 1
+        size = sint.mul(size, array.shape[array.ndim - 1 - axes] if axes < array.ndim else 1)
     return array.ndim
 
 
@@ -114,7 +115,7 @@ def _pass(each: Pass, nest: Nest, names: Names, limit: int, indent: str) -> Iter
         first = np.asarray(r.op.identity(r.value.dtype), r.value.dtype)[()]
         yield f"{indent}{names[r.node]}: {r.value.dtype.name} = {first.item()!r}"
     for i in each.inner:
-        yield f"{indent}for {i.arg[0]} in {size_of(i)!r}:"
+        yield f"{indent}for {i.arg[0]} in {sint.extent(i)!r}:"
         indent += INDENT
     for inside in each.passes:
         yield from _pass(inside, nest, names, limit, indent)

@@ -27,14 +27,14 @@ class Tiles(Memory):
     count = 1  # how many columns there are now
     large = False  # whether code is written once, with masks, and not a second time without
 
-    def points(self, outer: Sequence[UOp], last: int, run: Run) -> None:
+    def points(self, outer: Sequence[UOp], last: int | str, run: Run) -> None:
         """For each setting of the outer ranges the run of points, of `last` ones, that lies between begin and end."""
         if not outer:
-            run("%begin", "%end") if last > 1 else run(0, 1)
+            run(0, 1) if last == 1 else run("%begin", "%end")
             return
 
         def row(index: str, _: list[str]) -> list[str]:
-            self._bind_all(outer, [size_of(o) for o in outer], index)
+            self._bind_all(outer, [0, *map(self.extent, outer[1:])], index)
             if last == 1:
                 run(0, 1)
                 return []
@@ -48,13 +48,13 @@ class Tiles(Memory):
             return []
 
         first, stop = "%begin", "%end"
-        if last > 1:
+        if last != 1:
             first = self.op(f"udiv i64 %begin, {last}")
             before = self.op("sub nuw nsw i64 %end, 1")
             stop = self.op(f"add nuw nsw i64 {self.op(f'udiv i64 {before}, {last}')}, 1")
         self.loop(first, stop, 1, (), row)
 
-    def _bind_all(self, ranges: Sequence[UOp], sizes: Sequence[int], point: str) -> None:
+    def _bind_all(self, ranges: Sequence[UOp], sizes: Sequence[int | str], point: str) -> None:
         """The ranges at a point, which counts them in row-major order."""
         for i in reversed(range(len(ranges))):
             if i:
@@ -90,7 +90,12 @@ class Tiles(Memory):
         def run(low: int | str, high: int | str) -> None:
             self.loop(low, high, 1, (), one)
 
-        self.points(plan.rows, plan.run, run)
+        self.points(plan.rows, self.run_of(plan), run)
+
+    def run_of(self, plan: Plan) -> int | str:
+        """How many points there are at each setting of a plan's other outer ranges."""
+        run = plan.run
+        return run if isinstance(run, int) else self.value(run)[0]
 
     def _buffer(self, node: UOp, size: int) -> str:
         return self.op(f"alloca [{size} x {memory_type(node.arg.dtype)}], align 64")

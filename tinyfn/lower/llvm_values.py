@@ -123,6 +123,11 @@ class Values(Writer):
             return 0
         return int(divisor.value) if frame.lanes * frame.columns % int(divisor.value) == 0 else 0
 
+    def extent(self, r: UOp) -> int | str:
+        """The number of values of a range, which may be known only at run time."""
+        size = sint.extent(r)
+        return size if isinstance(size, int) else self.value(size)[0]
+
     # Expressions
 
     def value(self, expression: UOp, column: int = 0) -> Value:

@@ -102,15 +102,21 @@ class Writer(ScalarCode):
         step: int,
         carried: Sequence[tuple[str, str]],
         body: Body,
+        may_be_empty: bool = False,
     ) -> list[str]:
-        """A loop that runs at least once; `carried` are types and first values of what it hands on, which it returns."""
+        """A loop that runs at least once, unless it `may_be_empty`; `carried` are types and first values of what it hands on,
+        which it returns."""
         with self.scope():
             if isinstance(begin, int) and isinstance(end, int) and end - begin <= step:
                 return body(str(begin), [first for _, first in carried])
             number = self.number()
             header, done, index = f"loop{number}", f"done{number}", f"%i{number}"
+            if may_be_empty:
+                some = self.op(f"icmp slt i64 {begin}, {end}")
+                self.do(f"br i1 {some}, label %{header}, label %{done}")
+            else:
+                self.do(f"br label %{header}")
             before = self.block
-            self.do(f"br label %{header}")
             self.start(header)
             phis: Lines = []
             self.out.append(phis)
@@ -122,7 +128,13 @@ class Writer(ScalarCode):
             for name, (kind, first), last in zip(names, carried, results, strict=True):
                 phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {last}, %{self.block} ]")
             self.do(f"br i1 {more}, label %{header}, label %{done}")
+            last_block = self.block
             self.start(done)
+            if may_be_empty:
+                results = [
+                    self.op(f"phi {kind} [ {first}, %{before} ], [ {last}, %{last_block} ]")
+                    for (kind, first), last in zip(carried, results, strict=True)
+                ]
             return results
 
     def when(self, condition: str, then: Callable[[], Any]) -> None:

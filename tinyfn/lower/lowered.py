@@ -186,8 +186,10 @@ def _numbers(e: Estimates) -> tuple[str, str, str, str]:
 
 
 def number(value: Dimension | float, unit: str = "") -> str:
-    """A number with three digits and a prefix: 1.23 M; a symbolic one by its bounds."""
+    """A number with three digits and a prefix: 1.23 M; a symbolic one as an expression, or a long one by its bounds."""
     if not isinstance(value, (int, float)):
+        if len(text := f"{value!r} {unit}".rstrip()) <= 24:
+            return text
         low, high = sint.bounds(value)
         return f"{number(low, unit)}–{number(high, unit)}"
     for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):

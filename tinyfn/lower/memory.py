@@ -16,15 +16,17 @@ time, also after other elements are stored; what it stores it visits once, so (2
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..trace import sint
 from ..trace.debug import stage
+from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .gemm_nest import match
 from .index import LOAD
-from .nest import Host, Kernel, Nest, Pass, Step, View, size_of
+from .nest import Host, Kernel, Nest, Pass, Step, View
+from .sizes import NO_SIZES, Sizes
 
 ALIGNMENT = 64  # bytes, of places in the arena
 
@@ -55,9 +57,14 @@ def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
 
 @stage("memory plan")
 def plan(
-    inputs: Sequence[UOp], outputs: Iterable[UOp], steps: Sequence[Step], donated: Iterable[UOp] = ()
+    inputs: Sequence[UOp],
+    outputs: Iterable[UOp],
+    steps: Sequence[Step],
+    donated: Iterable[UOp] = (),
+    sizes: Sizes = NO_SIZES,
 ) -> MemoryPlan:
-    """The memory plan of steps that compute outputs from inputs, of which some are donated."""
+    """The memory plan of steps that compute outputs from inputs, of which some are donated, for these sizes of symbolic
+    dimensions."""
     kept = set(outputs)
     uses = [reads_and_writes(step) for step in steps]
     by_host: set[UOp] = set()
@@ -74,7 +81,11 @@ def plan(
     arena = _Arena()
     places: dict[UOp, int] = {}
     in_place: dict[UOp, UOp] = {}
-    spare = _Spare(node for node in donated if node not in kept)
+
+    def bytes_of(node: UOp) -> int:
+        return sizes.elements(node) * node.dtype.itemsize
+
+    spare = _Spare((node for node in donated if node not in kept), sizes.elements)
     for node in spare.waiting(last, -1):
         spare.add(node)
     for i, (step, (_, written)) in enumerate(zip(steps, uses, strict=True)):
@@ -90,28 +101,25 @@ def plan(
                         in_place[node] = donor
                         taken.add(donor)
                 elif node not in by_host:
-                    size = _bytes(node)
-                    giver = next((n for n in candidates if n in places and _bytes(n) == size), None)
+                    size = bytes_of(node)
+                    giver = next((n for n in candidates if n in places and bytes_of(n) == size), None)
                     if giver is not None:
                         taken.add(giver)
                     places[node] = arena.take(size) if giver is None else places[giver]
             for node in (*uses[i][0], *written):
                 if node in places and node not in taken and last[node] == i:
-                    arena.give_back(places[node], _bytes(node))
+                    arena.give_back(places[node], bytes_of(node))
         for node in spare.waiting(last, i):
             spare.add(node)
     return MemoryPlan(places, arena.size, in_place, {n: i for n, i in last.items() if n not in kept})
 
 
-def _bytes(node: UOp) -> int:
-    return prod(node.shape) * node.dtype.itemsize
-
-
 class _Spare:
     """Donated inputs whose memory an output may get: those that a kernel reads for the last time, and those that nobody needs."""
 
-    def __init__(self, donated: Iterable[UOp]):
+    def __init__(self, donated: Iterable[UOp], elements: Callable[[UOp], int]):
         self._donated = dict.fromkeys(donated)
+        self._elements = elements
         self._free: dict[tuple[int, int], list[UOp]] = {}
         self._by_last: dict[int, list[UOp]] | None = None
 
@@ -125,24 +133,23 @@ class _Spare:
 
     def add(self, node: UOp) -> None:
         """Nobody needs this one any more."""
-        self._free.setdefault(_kind(node), []).append(node)
+        self._free.setdefault(self._kind(node), []).append(node)
 
     def pop(self, output: UOp) -> UOp | None:
         """One that nobody needs, for an output of its size."""
-        free = self._free.get(_kind(output))
+        free = self._free.get(self._kind(output))
         return free.pop() if free else None
 
     def takes(self, node: UOp, output: UOp) -> bool:
         """Whether a node is a donated input that is still to be had, of the size of an output."""
-        return node in self._donated and _kind(node) == _kind(output)
+        return node in self._donated and self._kind(node) == self._kind(output)
 
     def use(self, node: UOp) -> None:
         """This one is taken."""
         del self._donated[node]
 
-
-def _kind(node: UOp) -> tuple[int, int]:
-    return prod(node.shape), node.dtype.itemsize
+    def _kind(self, node: UOp) -> tuple[int, int]:
+        return self._elements(node), node.dtype.itemsize
 
 
 class _Arena:
@@ -218,7 +225,7 @@ class _Write(NamedTuple):
     nest: int
     each: int
     position: UOp
-    points: int
+    points: Dimension
 
 
 def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
@@ -268,7 +275,10 @@ def _replaceable(kernel: Kernel) -> dict[UOp, list[UOp]]:
 
 def _once_each(array: UOp, writes: Sequence[_Write]) -> bool:
     ranges_alone = all(node.op is not LOAD for node in toposort([write.position for write in writes]))
-    return ranges_alone and sum(write.points for write in writes) == prod(array.shape)
+    points: Dimension = 0
+    for write in writes:
+        points = sint.add(points, write.points)
+    return ranges_alone and points == sint.prod(array.shape)
 
 
 def _free_for_pieces(writes: Mapping[int, _Write], reads: Sequence[_Read]) -> bool:
@@ -292,17 +302,17 @@ def _free_for(write: _Write, reads: Sequence[_Read], parts: int) -> bool:
     return True
 
 
-def _with_points(nest: Nest) -> Iterator[tuple[Pass, int]]:
+def _with_points(nest: Nest) -> Iterator[tuple[Pass, Dimension]]:
     """The passes in the order of their work, each with how often its innermost statements run in all."""
 
-    def walk(each: Pass, points: int) -> Iterator[tuple[Pass, int]]:
-        points *= prod(size_of(r) for r in each.inner)
+    def walk(each: Pass, points: Dimension) -> Iterator[tuple[Pass, Dimension]]:
+        points = sint.mul(points, sint.prod(map(sint.extent, each.inner)))
         for inside in each.passes:
             yield from walk(inside, points)
         yield each, points
 
     for each in nest.passes:
-        yield from walk(each, prod(size_of(o) for o in nest.outer))
+        yield from walk(each, sint.prod(map(sint.extent, nest.outer)))
 
 
 def _expressions(each: Pass) -> list[UOp]:

@@ -14,7 +14,7 @@ reductions (RESULT). An index is an expression of the same kind, which may conta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -151,7 +151,7 @@ def _with_long_rows(nest: Nest) -> Nest:
         return nest
     *rest, a, b = nest.outer
     size = size_of(b)
-    if size > SHORT or size_of(a) < SHORT:
+    if size > SHORT or size_of(a) < SHORT or is_symbolic(b):
         return nest
     (only,) = nest.passes
     nodes = elements_of(*[s.value for s in only.stores])
@@ -164,7 +164,7 @@ def _with_long_rows(nest: Nest) -> Nest:
         slow, fast = step_along(position, a), step_along(position, b)
         if slow is None or fast is None or not (slow == size * fast or (may_repeat and slow == 0)):
             return nest
-    whole = sint.Variable(b.arg[0], 0, size_of(a) * size - 1)
+    whole = sint.Range(b.arg[0], sint.mul(sint.extent(a), size))
     mapping: dict[UOp, Any] = {a: sint.floordiv(whole, size), b: sint.mod(whole, size)}
     new: dict[UOp, UOp] = {}
     for node in nodes:
@@ -179,14 +179,14 @@ def _with_long_rows(nest: Nest) -> Nest:
 
 def _merged(nest: Nest, a: UOp, b: UOp) -> Nest | None:
     """The nest with range b, the faster one, and a made one range, or None if some position does not allow it."""
-    size = size_of(b)
-    whole = sint.Variable(f"{b.arg[0]}", 0, size_of(a) * size - 1)
+    size = sint.extent(b)
+    whole = sint.Range(b.arg[0], sint.mul(sint.extent(a), size))
     mapping: dict[UOp, Any] = {a: 0, b: whole}
     new: dict[UOp, UOp] = {}
 
     def moved(position: UOp) -> UOp:
         slow, fast = step_along(position, a), step_along(position, b)
-        if slow is None or fast is None or slow != size * fast:
+        if slow is None or fast is None or slow != sint.mul(size, fast):
             raise _NotOne
         return as_node(sint.substitute(position, mapping))
 
@@ -246,5 +246,18 @@ def elements_of(*expressions: UOp) -> list[UOp]:
 
 
 def size_of(r: UOp) -> int:
-    """The number of values of a range."""
+    """The number of values of a range; of one of symbolic size (`sint.extent`) the most that there can be."""
     return sint.bounds(r)[1] + 1
+
+
+def is_symbolic(r: UOp) -> bool:
+    """Whether a range has a symbolic size."""
+    return len(r.arg) > 3
+
+
+def dimensions_of(nest: Nest, nodes: Iterable[UOp]) -> tuple[UOp, ...]:
+    """The symbolic dimensions on which a nest depends, in its sizes or in the nodes of its expressions."""
+    ranges = [*nest.outer, *[r for each in nest.every() for r in each.inner]]
+    found = [node for node in nodes if node.op is sint.VARIABLE]
+    found += sint.variables([r.arg[3] for r in ranges if is_symbolic(r)])
+    return tuple([v for v in dict.fromkeys(found) if v not in ranges])

@@ -12,7 +12,7 @@ from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .contraction import CONTRACTIONS
 from .estimates import Estimates, estimate
-from .nest import Kernel, Nest, Pass, size_of
+from .nest import Kernel, Nest, Pass
 from .opts import Opt
 
 # A name has at most so many ops, and those that are in most kernels only where there are no others.
@@ -137,7 +137,7 @@ def _of_contraction(nests: Sequence[Nest]) -> tuple[Dimension, ...] | None:
     for nest in nests:
         for each in nest.passes:
             if any(r.node.op in CONTRACTIONS for r in each.reductions):
-                return (*[size_of(r) for r in nest.outer], sint.prod([size_of(r) for r in each.inner]))
+                return (*map(sint.extent, nest.outer), sint.prod(map(sint.extent, each.inner)))
     return None
 
 
@@ -145,7 +145,7 @@ def loops_of(kernel: Kernel) -> str:
     """The sizes of a kernel's loops: those of the outer ranges, then in brackets those of each pass, `64 [128, 128, 1]`."""
 
     def sizes(ranges: Sequence[UOp]) -> str:
-        return "×".join(str(size_of(r)) for r in ranges) or "1"
+        return "×".join(str(sint.extent(r)) for r in ranges) or "1"
 
     def around(ranges: Sequence[UOp], passes: Sequence[Pass]) -> str:
         inside = [around(each.inner, each.passes) for each in passes]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..trace import sint
 from ..trace.uop import UOp
 from .cuda_contraction import contraction
 from .cuda_expressions import SUPPORTED
@@ -103,6 +104,11 @@ def render(kernel: Kernel, opts: Opts | None = None) -> Code:
     def part(nest: Nest, chosen: tuple[Opt, ...] | None) -> _Part:
         nonlocal scratch
         structural, arrays = structure(nest)
+        if arrays and arrays[-1].op is sint.VARIABLE:
+            raise NotImplementedError(
+                f"kernels for cuda have fixed sizes as yet, and this one depends on {arrays[-1]!r}: give numbers for symbolic "
+                "dimensions"
+            )
         key = structural, chosen
         if key not in functions:
             candidates = (make(nest, arrays, f"part{len(functions)}", chosen) for make in GENERATORS)

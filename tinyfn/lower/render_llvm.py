@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
-
+from ..trace import sint
+from ..trace.sint import Dimension
 from ..trace.uop import UOp
 from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
-from .nest import Nest, Pass, Reduce, result, size_of
+from .nest import Nest, Pass, Reduce, result
 from .schedule import Lanes, Plan
 
 # Code of more instructions than this has masks throughout, rather than a copy without.
@@ -47,17 +47,22 @@ class Renderer(Tiles):
         """The IR of a module with this kernel."""
         for i, array in enumerate(self.addressed):
             slot = self.op(f"getelementptr inbounds ptr, ptr %arguments, i64 {i}")
-            self.arrays[array] = self.op(f"load ptr, ptr {slot}, align 8")
+            address = self.op(f"load ptr, ptr {slot}, align 8")
+            if array.op is sint.VARIABLE:
+                self.bind(array, self.op(f"load i64, ptr {address}, align 8"))
+            else:
+                self.arrays[array] = address
         points = self.plan.points
         if points is not None:
             self.own_rows = points.lanes * points.columns
         for array, size in self._local_sizes().items():
-            size *= max(1, self.own_rows)
-            self.arrays[array] = self.op(f"alloca [{size} x {memory_type(array.dtype)}], align 64")
+            size, kind = sint.mul(size, max(1, self.own_rows)), memory_type(array.dtype)
+            count = f"[{size} x {kind}]" if isinstance(size, int) else f"{kind}, i64 {self.value(size)[0]}"
+            self.arrays[array] = self.op(f"alloca {count}, align 64")
         if points is None:
             self._rows()
         elif self.plan.tile is None:
-            self.points(self.plan.rows, self.plan.run, partial(self._blocks, points))
+            self.points(self.plan.rows, self.run_of(self.plan), partial(self._blocks, points))
         else:
             self.tiles(self.nest, self.plan)
         if self.streams is not None:
@@ -69,12 +74,12 @@ class Renderer(Tiles):
         signature = f"void @{self.name}(ptr noalias %arguments, i64 %begin, i64 %end)"
         return f"define {signature} {{\nentry:\n{self.text()}\n}}\n\n{declarations}\n"
 
-    def _local_sizes(self) -> dict[UOp, int]:
-        sizes: dict[UOp, int] = {}
+    def _local_sizes(self) -> dict[UOp, Dimension]:
+        sizes: dict[UOp, Dimension] = {}
         for each in self.nest.every():
             for store in each.stores:
                 if store.node in self.local:
-                    sizes[store.node] = int(np.prod([size_of(r) for r in each.inner], dtype=np.int64))
+                    sizes[store.node] = sint.prod(map(sint.extent, each.inner))
         return sizes
 
     # Points
@@ -95,13 +100,16 @@ class Renderer(Tiles):
                 self._pass(each)
             return []
 
-        self.points(self.plan.rows, self.plan.run, rows)
+        self.points(self.plan.rows, self.run_of(self.plan), rows)
 
     def _blocks(self, points: Lanes, low: int | str, high: int | str) -> None:
         """Blocks of neighbouring vectors of points along the last outer range, from one to another."""
         lane, width, columns = points
-        block, size = width * columns, size_of(lane)
-        full, rest = divmod(size, block)
+        block, size = width * columns, self.extent(lane)
+        full: int | str
+        full, rest = (
+            divmod(size, block) if isinstance(size, int) else (self.op(f"udiv i64 {size}, {block}"), -1)
+        )
 
         def run(
             count: int, masks: Callable[[str], Sequence[str | None]], index: str, _: list[str]
@@ -139,10 +147,14 @@ class Renderer(Tiles):
                 self.when(some, lambda: self.past_caches(points, self.nest.passes, whole))
             vectors = -(-rest // width)
             ends: list[str | None] = [None] * vectors
-            ends[-1] = self.first_lanes(rest - (vectors - 1) * width, width)
+            if vectors:
+                ends[-1] = self.first_lanes(rest - (vectors - 1) * width, width)
 
             def end() -> None:
-                run(vectors, lambda first: ends, str(full), [])
+                if rest < 0:
+                    run(columns, masked, str(full), [])
+                else:
+                    run(vectors, lambda first: ends, str(full), [])
 
             if full:
                 self.when(self.op(f"icmp sgt i64 {high}, {full}"), end)
@@ -191,7 +203,7 @@ class Renderer(Tiles):
                     return nested(ranges[1:], values)
 
                 pairs = list(zip(kinds, carried, strict=True))
-                return self.loop(0, size_of(ranges[0]), 1, pairs, body)
+                return self.loop(0, self.extent(ranges[0]), 1, pairs, body)
             for inside in each.passes:
                 self._pass(inside)
             totals, results = iter(carried), []
@@ -210,7 +222,7 @@ class Renderer(Tiles):
     def _vectors(self, each: Pass, lanes: Lanes) -> None:
         """A pass with a range of its own along the lanes."""
         lane, width, copies = lanes
-        size, loops = size_of(lane), [r for r in each.inner if r is not lane]
+        size, loops = self.extent(lane), [r for r in each.inner if r is not lane]
         self.lanes = width
         kinds = [self._kind(r, True) for r in each.reductions for _ in range(copies)]
         first = [self._identity(r, True) for r in each.reductions for _ in range(copies)]
@@ -246,7 +258,9 @@ class Renderer(Tiles):
                     return nested(ranges[1:], values)
 
                 pairs = list(zip(kinds, carried, strict=True))
-                return self.loop(0, size_of(ranges[0]), 1, pairs, body)
+                return self.loop(0, self.extent(ranges[0]), 1, pairs, body)
+            if not isinstance(size, int):
+                return self._unknown_many(lanes, size, kinds, carried, steps)
             done = 0
             for count in dict.fromkeys((copies, 1)):
                 stop = done + (size - done) // (count * width) * count * width
@@ -269,6 +283,33 @@ class Renderer(Tiles):
                 parts = combined + (parts[-1:] if len(parts) % 2 else [])
             self._keep(r, self._across(r, parts[0]), False, 0)
         self.lanes = 1
+
+    def _unknown_many(
+        self,
+        lanes: Lanes,
+        size: str,
+        kinds: Sequence[str],
+        carried: list[str],
+        steps: Callable[[int, str | None, str, list[str]], list[str]],
+    ) -> list[str]:
+        """Vectors along a range whose size is known at run time: as many as possible side by side, single ones, a masked one."""
+        _, width, copies = lanes
+        done = "0"
+        for count in dict.fromkeys((copies, 1)):
+            rest = self.op(f"urem i64 {size}, {count * width}")
+            stop = self.op(f"sub nuw nsw i64 {size}, {rest}")
+            body, pairs = partial(steps, count, None), list(zip(kinds, carried, strict=True))
+            carried = self.loop(done, stop, count * width, pairs, body, may_be_empty=True)
+            done = stop
+
+        def last(base: str, values: list[str]) -> list[str]:
+            left = self.op(f"sub nsw i64 {size}, {base}")
+            ends = self.op(
+                f"icmp slt <{width} x i64> {self.steps('i64', width)}, {self._spread(left, width)}"
+            )
+            return steps(1, ends, base, values)
+
+        return self.loop(done, size, width, list(zip(kinds, carried, strict=True)), last, may_be_empty=True)
 
     # Reductions
 

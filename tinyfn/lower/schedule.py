@@ -15,10 +15,11 @@ from ..trace import dtype as dtypes
 from ..trace import scalar, sint
 from ..trace.debug import stage
 from ..trace.dtype import DType
+from ..trace.sint import Dimension
 from ..trace.uop import CONST, UOp, toposort
 from .index import LOAD
 from .linear import Linear, linear
-from .nest import Nest, Pass, elements_of, size_of
+from .nest import Nest, Pass, elements_of, is_symbolic, size_of
 from .opts import Opt, OptError, OptOps
 from .target import Target
 
@@ -60,14 +61,15 @@ class Plan(NamedTuple):
         return tuple([o for o in self.outer[:-1] if o is not other])
 
     @property
-    def run(self) -> int:
+    def run(self) -> Dimension:
         """How many points there are at each setting of those."""
         if not self.outer:
             return 1
-        size = size_of(self.outer[-1])
+        size = sint.extent(self.outer[-1])
         if self.points is not None:
-            size = -(-size // (self.points.lanes * self.points.columns))
-        return size if self.tile is None else size * -(-size_of(self.tile[0]) // self.tile[1])
+            block = self.points.lanes * self.points.columns
+            size = sint.floordiv(sint.add(size, block - 1), block)
+        return size if self.tile is None else sint.mul(size, -(-size_of(self.tile[0]) // self.tile[1]))
 
 
 def axes(nest: Nest) -> list[UOp]:
@@ -102,6 +104,8 @@ def apply(nest: Nest, opts: Sequence[Opt]) -> Plan:
             if opt.axis >= count or any(each.reductions or each.inner for each in nest.every()):
                 raise OptError(f"{opt}: tiles are for outer axes of nests without inner ones")
             tile = numbered[opt.axis], opt.arg
+            if any(is_symbolic(numbered[axis]) for axis in (opt.axis, *upcast)):
+                raise OptError(f"{opt}: tiles are for axes of known sizes")
         else:
             raise OptError(f"{opt} is for GPUs")
     for axis in unrolled:
@@ -150,7 +154,9 @@ def _plan(
 @stage("schedule")
 def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     """Opts for a nest that reads and writes these arrays in memory."""
-    widths = [a.dtype.itemsize for a in arrays] + [each.widest for each in facts.passes.values()]
+    widths = [a.dtype.itemsize for a in arrays if a.op is not sint.VARIABLE] + [
+        each.widest for each in facts.passes.values()
+    ]
     nest, lanes = facts.nest, target.lanes(max(widths))
     facts.lanes = lanes
     if lanes == 1:
@@ -191,15 +197,20 @@ class Facts:
         return sum(each.ops + len(each.loads) for each in self.passes.values())
 
     @property
-    def work(self) -> int:
+    def work(self) -> Dimension:
         """About how many instructions on elements all points take."""
 
-        def of(each: Pass) -> int:
-            own = self.passes[id(each)]
-            one = own.ops + VECTOR * (len(own.loads) + len(own.stores))
-            return _size(each.inner) * (one + sum(map(of, each.passes)))
+        def of(passes: Sequence[Pass]) -> Dimension:
+            total: Dimension = 0
+            for each in passes:
+                own = self.passes[id(each)]
+                one = own.ops + VECTOR * (len(own.loads) + len(own.stores))
+                inside = sint.add(one, of(each.passes))
+                total = sint.add(total, sint.mul(sint.prod(map(sint.extent, each.inner)), inside))
+            return total
 
-        return _size(self.nest.outer) * max(1, sum(map(of, self.nest.passes)))
+        outer = sint.prod(map(sint.extent, self.nest.outer))
+        return sint.mul(outer, sint.maximum(1, of(self.nest.passes)))
 
     def fitting(self, r: UOp) -> int:
         """The lanes for a range: no more than it needs."""
@@ -275,11 +286,13 @@ class Facts:
 
     def tiled(self, r: UOp) -> UOp | None:
         """Another outer range along which some loads go through memory, if r is that of all else."""
+        if is_symbolic(r):
+            return None
         least = min(self.lanes, SQUARE)
         if any(each.inner or each.reductions for each in self.nest.every()) or size_of(r) < least:
             return None
         loads = [node for work in self.passes.values() for node in work.nodes]
-        others = [o for o in self.nest.outer if o is not r and size_of(o) >= least]
+        others = [o for o in self.nest.outer if o is not r and size_of(o) >= least and not is_symbolic(o)]
         candidates = [o for o in others if any(runs_along(node, o, r) for node in loads)]
         return candidates[0] if candidates else None
 
@@ -326,9 +339,9 @@ def _size(ranges: Sequence[UOp]) -> int:
     return total
 
 
-def chunks(plan: Plan) -> int:
+def chunks(plan: Plan) -> Dimension:
     """How many points a kernel's begin and end count."""
-    return _size(plan.rows) * plan.run
+    return sint.mul(sint.prod(map(sint.extent, plan.rows)), plan.run)
 
 
 def runs_along(load: UOp, other: UOp, lane: UOp) -> bool:

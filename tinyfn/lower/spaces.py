@@ -16,7 +16,7 @@ from .sinks import is_reduction
 
 def ranges_of(prefix: str, shape: Sequence[Any]) -> tuple[Any, ...]:
     """A range for each axis; axes of size 1 have only the index 0."""
-    return tuple([0 if n == 1 else sint.Variable(f"{prefix}{i}", 0, n - 1) for i, n in enumerate(shape)])
+    return tuple([0 if n == 1 else sint.Range(f"{prefix}{i}", n) for i, n in enumerate(shape)])
 
 
 def space(sink: UOp, outer: Sequence[Any]) -> tuple[UOp, Index, Index]:

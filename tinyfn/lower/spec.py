@@ -17,9 +17,10 @@ from ..trace import prims as p
 from ..trace import scalar, sint
 from ..trace.graph import Graph
 from ..trace.prim import Primitive
+from ..trace.sint import Dimension
 from ..trace.uop import CONST, INPUT, UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Host, Kernel, Nest, Pass, Step, Store, size_of
+from .nest import Host, Kernel, Nest, Pass, Step, Store, is_symbolic, size_of
 
 # Positions are compared one by one where a nest has at most so many; otherwise by their steps.
 ENUMERATED = 1 << 12
@@ -150,10 +151,21 @@ class _Scope(NamedTuple):
     nest: Nest
     ranges: tuple[UOp, ...]  # of the loops that it is in
     results: Mapping[UOp, Any]  # the reductions whose results are there
-    written: Mapping[UOp, int]  # the local arrays that are there, and their elements
+    written: Mapping[UOp, Dimension]  # the local arrays that are there, and their elements
+    settings: Sequence[Mapping[UOp, int]]  # sizes of symbolic dimensions for which positions are checked
+
+    def outside(self, position: UOp, size: Dimension) -> str | None:
+        """Where a position may be if that is not within an array of a size."""
+        for sizes in self.settings:
+            elements = sint.evaluate(size, sizes)
+            low, high = sint.bounds(_at_sizes(position, self.ranges, sizes) if sizes else position)
+            if low < 0 or high >= elements:
+                where = "".join(f", {n!r} being {value}" for n, value in sizes.items())
+                return f"{position!r} in [{low}, {high}], which has {elements} elements{where}"
+        return None
 
     def wrong(self, what: str) -> SpecError:
-        loops = ", ".join(f"{r.arg[0]} < {size_of(r)}" for r in self.ranges)
+        loops = ", ".join(f"{r.arg[0]} < {sint.extent(r)}" for r in self.ranges)
         return SpecError("nest", f"{what} (in the loops {loops or 'of none'})")
 
 
@@ -162,9 +174,10 @@ def verify_nest(nest: Nest) -> None:
     of different points at different positions, and local arrays written before they are read."""
     _verify_ranges(nest.outer, ())
     results: dict[UOp, int] = {}
-    written: dict[UOp, int] = {}
+    written: dict[UOp, Dimension] = {}
+    settings = _settings(nest)
     for each in nest.passes:
-        _verify_pass(each, nest, nest.outer, results, written)
+        _verify_pass(each, nest, nest.outer, results, written, settings)
     for array in nest.stored:
         if array.op is INPUT:
             raise SpecError("nest", f"it writes the argument {array!r}")
@@ -176,6 +189,27 @@ def verify_nest(nest: Nest) -> None:
             raise SpecError("nest", f"nothing writes its local array {array!r}")
 
 
+def _settings(nest: Nest) -> list[dict[UOp, int]]:
+    """Sizes for the symbolic dimensions of a nest: the least, the greatest and middle ones at which no loop is empty."""
+    ranges = [*nest.outer, *[r for each in nest.every() for r in each.inner]]
+    shapes = [n for array in (*nest.stored, *nest.loaded) for n in array.shape]
+    symbolic = [n for n in (*map(sint.extent, ranges), *shapes) if isinstance(n, UOp)]
+    if not symbolic:
+        return [{}]
+    found = [(n, *sint.bounds(n)) for n in sint.variables(symbolic)]
+    every = [{n: low + (high - low) * share // 2 for n, low, high in found} for share in range(3)]
+    return [sizes for sizes in every if all(sint.evaluate(n, sizes) > 0 for n in symbolic)]
+
+
+def _at_sizes(position: UOp, ranges: Sequence[UOp], sizes: Mapping[UOp, int]) -> Dimension:
+    """A position for sizes of symbolic dimensions, its ranges then having the bounds that they have."""
+    new: dict[UOp, Dimension] = dict(sizes)
+    for r in ranges:
+        if is_symbolic(r):
+            new[r] = sint.Range(r.arg[0], sint.evaluate(sint.extent(r), sizes))
+    return sint.substitute(position, new)
+
+
 def _verify_ranges(ranges: Sequence[UOp], around: Sequence[UOp]) -> None:
     for i, r in enumerate(ranges):
         if r.op is not sint.VARIABLE or sint.bounds(r)[0] != 0:
@@ -185,18 +219,23 @@ def _verify_ranges(ranges: Sequence[UOp], around: Sequence[UOp]) -> None:
 
 
 def _verify_pass(
-    each: Pass, nest: Nest, around: tuple[UOp, ...], results: dict[UOp, int], written: dict[UOp, int]
+    each: Pass,
+    nest: Nest,
+    around: tuple[UOp, ...],
+    results: dict[UOp, int],
+    written: dict[UOp, Dimension],
+    settings: Sequence[Mapping[UOp, int]],
 ) -> None:
     _verify_ranges(each.inner, around)
     ranges = (*around, *each.inner)
     inside = dict(results)  # results of passes inside belong to one point
     for one in each.passes:
-        _verify_pass(one, nest, ranges, inside, written)
-    scope = _Scope(nest, ranges, inside, written)
-    own: dict[UOp, int] = {}
+        _verify_pass(one, nest, ranges, inside, written, settings)
+    scope = _Scope(nest, ranges, inside, written, settings)
+    own: dict[UOp, Dimension] = {}
     for store in each.stores:
         if store.node in nest.local and len(ranges) >= len(nest.outer):
-            size = _size(each.inner)
+            size = sint.prod(map(sint.extent, each.inner))
             if own.setdefault(store.node, size) != size or store.node in written:
                 raise scope.wrong(f"two passes write the local array {store.node!r}")
     for store in each.stores:
@@ -224,16 +263,13 @@ def _size(ranges: Iterable[UOp]) -> int:
     return size
 
 
-def _verify_store(store: Store, each: Pass, scope: _Scope, own: Mapping[UOp, int]) -> None:
+def _verify_store(store: Store, each: Pass, scope: _Scope, own: Mapping[UOp, Dimension]) -> None:
     local = store.node in scope.nest.local
     if store.value.dtype is not store.node.dtype:
         raise scope.wrong(f"a {store.value.dtype} is stored in {store.node!r}")
-    low, high = sint.bounds(store.position)
-    size = own[store.node] if local else _elements(store.node)
-    if low < 0 or high >= size:
-        raise scope.wrong(
-            f"{store.node!r} has {size} elements, and is stored at {store.position!r} in [{low}, {high}]"
-        )
+    outside = scope.outside(store.position, own[store.node] if local else sint.prod(store.node.shape))
+    if outside is not None:
+        raise scope.wrong(f"{store.node!r} is stored at {outside}")
     moving = each.inner if local else scope.ranges
     positions = _values(store.position, moving)
     if positions is None:
@@ -323,19 +359,13 @@ def _verify_own_elements(nest: Nest, array: UOp) -> None:
 # Expressions
 
 
-def _elements(array: UOp) -> int:
-    size = 1
-    for n in array.shape:
-        size *= sint.bounds(n)[1]
-    return size
-
-
 def _check_constant(node: UOp, scope: _Scope) -> str | None:
     return None if node.dtype in COMPUTED else f"a constant of {node.dtype}"
 
 
 def _check_range(node: UOp, scope: _Scope) -> str | None:
-    return None if node in scope.ranges else f"the range {node!r} of no loop that it is in"
+    known = node in scope.ranges or any(node in sizes for sizes in scope.settings)
+    return None if known else f"the range {node!r} of no loop that it is in"
 
 
 def _check_load(node: UOp, scope: _Scope) -> str | None:
@@ -349,14 +379,11 @@ def _check_load(node: UOp, scope: _Scope) -> str | None:
     if array in scope.nest.local:
         if array not in scope.written:
             return f"the local array {array!r} before it is written"
-        size = scope.written[array]
+        size: Dimension = scope.written[array]
     else:
-        size = _elements(array)
-    if len(node.src) == 1:
-        low, high = sint.bounds(node.src[0])
-        if low < 0 or high >= size:
-            return f"an element of {array!r} at {node.src[0]!r} in [{low}, {high}], which has {size}"
-    return None
+        size = sint.prod(array.shape)
+    outside = scope.outside(node.src[0], size) if len(node.src) == 1 else None
+    return None if outside is None else f"an element of {array!r} at {outside}"
 
 
 def _check_result(node: UOp, scope: _Scope) -> str | None:
@@ -402,16 +429,16 @@ def _verify_expression(roots: Sequence[UOp], scope: _Scope, index: bool = False)
 _DEFINES = re.compile(r"^define (?!internal |private )[^@]*@([\w.$-]+)\(", re.MULTILINE)
 
 
-def verify_code(kernel: Kernel, ir: str, arguments: Sequence[UOp], points: int, finishes: bool) -> None:
+def verify_code(kernel: Kernel, ir: str, arguments: Sequence[UOp], points: Dimension, finishes: bool) -> None:
     """Check LLVM IR that was made of a kernel: what it defines, its arguments and its points."""
     nests = (*kernel.parts, *kernel.finish)
     arrays = {array for nest in nests for array in (*nest.loaded, *nest.stored)}
-    if set(arguments) != arrays:
+    if {a for a in arguments if a.op is not sint.VARIABLE} != arrays:
         raise SpecError(
             "code", f"its arguments are {list(arguments)!r}, but the kernel's arrays are {list(arrays)!r}"
         )
     wanted = {"kernel", "finish"} if finishes else {"kernel"}
     if set(_DEFINES.findall(ir)) != wanted:
         raise SpecError("code", f"it defines {_DEFINES.findall(ir)}, not {sorted(wanted)}")
-    if bool(kernel.finish) != finishes or points < 1:
+    if bool(kernel.finish) != finishes or sint.bounds(points)[1] < 1:
         raise SpecError("code", f"{points} points, and {'a' if finishes else 'no'} finish")

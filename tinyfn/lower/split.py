@@ -13,7 +13,7 @@ from ..trace.elements import as_node
 from ..trace.formulas import cast
 from ..trace.uop import StructuralOp, UOp, make, rebuild, substitute, toposort
 from .index import LOAD
-from .nest import Kernel, Nest, Pass, Reduce, Store, result, size_of
+from .nest import Kernel, Nest, Pass, Reduce, Store, is_symbolic, result, size_of
 
 # An array of partial results, and the results of a part; src: (the reduction,), arg: which.
 PARTIAL = StructuralOp("partial")
@@ -38,7 +38,8 @@ def split(nest: Nest) -> Kernel:
     points, work = _count(nest.outer), _elements(first)
     after = sum(_elements(each) for each in nest.passes[1:])
     division = None
-    if first.reductions and first.inner and points < ENOUGH and points * after <= LITTLE:
+    symbolic = any(is_symbolic(r) for r in (*nest.outer, *first.inner[:1]))
+    if not symbolic and first.reductions and first.inner and points < ENOUGH and points * after <= LITTLE:
         division = _divide(size_of(first.inner[0]), points * work)
     if division is None:
         return Kernel((nest,))

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from ..trace.uop import UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Nest, Pass
+from .nest import Nest, Pass, dimensions_of
 
 
 class Structure(NamedTuple):
-    """A nest up to its arrays: `key` compares, and `arrays` are those in memory, in the order in which they appear."""
+    """A nest up to its arrays: `key` compares, and `arrays` are those in memory, in the order in which they appear, and then the
+    symbolic dimensions on which the nest depends."""
 
     key: tuple[Any, ...]
     arrays: tuple[UOp, ...]
@@ -54,7 +55,9 @@ def structure(nest: Nest) -> Structure:
     passes = tuple([of(each) for each in nest.passes])
     kinds = tuple([(array.dtype, prod(array.shape), array in nest.local) for array in arrays])
     key = (tuple([r.arg for r in nest.outer]), passes, tuple(nodes), kinds)
-    return Structure(key, tuple([array for array in arrays if array not in nest.local]))
+    return Structure(
+        key, (*[array for array in arrays if array not in nest.local], *dimensions_of(nest, numbers))
+    )
 
 
 def _roots(passes: tuple[Pass, ...]) -> Iterator[UOp]:

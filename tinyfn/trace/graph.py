@@ -51,19 +51,21 @@ class Graph:
         if self._plan is None:
             dimensions = [n for node in self.inputs for n in node.shape if not isinstance(n, int)]
             if dimensions:
-                return self.bind(self._sizes(values)).run(values)
+                return self.bind(self.sizes(values)).run(values)
             self._plan = Plan(self.inputs, self.outputs)
         return self._plan(values)
 
-    def _sizes(self, values: Sequence[Any]) -> dict[UOp, int]:
-        """The size of each symbolic dimension, read off the values' shapes."""
+    def sizes(self, values: Sequence[Any]) -> dict[UOp, int]:
+        """The size of each symbolic dimension, read off the values' shapes; raises ValueError if they contradict each other or
+        the dimensions' bounds."""
         sizes: dict[UOp, int] = {}
-        pairs = [
-            pair
-            for node, v in zip(self.inputs, values, strict=True)
-            for pair in zip(node.shape, v.shape, strict=True)
-        ]
-        for dimension, size in pairs:
+        pairs = []
+        for number, (node, v) in enumerate(zip(self.inputs, values, strict=True)):
+            name = node.arg.name or f"argument {number}"
+            if len(node.shape) != len(v.shape):
+                raise ValueError(f"{self.name}: {name} has {len(v.shape)} axes, not {len(node.shape)}")
+            pairs += [(name, *pair) for pair in zip(node.shape, v.shape, strict=True)]
+        for name, dimension, size in pairs:
             if not isinstance(dimension, int) and dimension.op is sint.VARIABLE:
                 low, high = sint.bounds(dimension)
                 if not low <= size <= high or sizes.setdefault(dimension, size) != size:
@@ -73,13 +75,13 @@ class Graph:
                         else f"must be in [{low}, {high}]"
                     )
                     raise ValueError(
-                        f"{self.name}: dimension {dimension!r} is {size} in one argument, but it {wanted}"
+                        f"{self.name}: dimension {dimension!r} is {size} in {name}, but it {wanted}"
                     )
-        for dimension, size in pairs:
+        for name, dimension, size in pairs:
             expected = dimension if isinstance(dimension, int) else sint.evaluate(dimension, sizes)
             if expected != size:
                 raise ValueError(
-                    f"{self.name}: an argument has size {size} where the graph has {dimension!r} = {expected}"
+                    f"{self.name}: {name} has size {size} where the graph has {dimension!r} = {expected}"
                 )
         return sizes
 
@@ -88,20 +90,12 @@ class Graph:
         return self.derive(("bind", tuple(sizes.items())), lambda: self._bound(sizes))
 
     def _bound(self, sizes: Mapping[UOp, int]) -> Graph:
-        def fixed(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return tuple([fixed(v) for v in value])
-            if isinstance(value, Graph):
-                return value.bind(sizes)
-            return sint.substitute(value, sizes) if isinstance(value, UOp) else value
-
         new: dict[UOp, UOp] = {}
         for node in [*self.inputs, *self.nodes()]:
             if node.op is INPUT:
-                new[node] = new.get(node) or input_node(node.dtype, fixed(node.shape), node.arg.name)
+                new[node] = new.get(node) or input_node(node.dtype, fixed(node.shape, sizes), node.arg.name)
             elif isinstance(node.op, Primitive):
-                params = {name: fixed(value) for name, value in node.params.items()}
-                new[node] = node.op.node(*[new[s] for s in node.src], **params)
+                new[node] = with_fixed_sizes(node, [new[s] for s in node.src], sizes)
             else:
                 new[node] = output(new[node.src[0]], node.arg) if node.op is OUTPUT else node
         return Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
@@ -161,6 +155,22 @@ class Graph:
         arguments = ", ".join(dtypes.describe(node.dtype, node.shape) for node in self.inputs)
         results = ", ".join(dtypes.describe(node.dtype, node.shape) for node in self.outputs)
         return f"<Graph {self.name}({arguments}) -> ({results})>"
+
+
+def fixed(value: Any, sizes: Mapping[UOp, int]) -> Any:
+    """A shape, or an op's parameter, with numbers in the place of symbolic dimensions."""
+    if isinstance(value, tuple):
+        return tuple([fixed(v, sizes) for v in value])
+    if isinstance(value, Graph):
+        return value.bind(sizes)
+    return sint.substitute(value, sizes) if isinstance(value, UOp) else value
+
+
+def with_fixed_sizes(node: UOp, sources: Sequence[UOp], sizes: Mapping[UOp, int]) -> UOp:
+    """A primitive's node on other sources, with numbers in the place of symbolic dimensions."""
+    params = {name: fixed(value, sizes) for name, value in node.params.items()}
+    made: UOp = node.op.node(*sources, **params)
+    return made
 
 
 def split(outputs: Sequence[UOp], unknown: Sequence[UOp]) -> list[UOp]:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from . import prims
+from . import prims, sint
 from .array import Array, as_array, from_scalar, install, is_scalar, wrap
 from .dtype import DType
 from .errors import user_line
 from .prim import Primitive
 from .tracing import bind, current_trace, tracer
-from .uop import const
+from .uop import UOp, const
 
 
 def to_dtype(x: Array, dtype: DType) -> Array:
@@ -65,6 +65,20 @@ def operand(x: Any) -> Array:
     if is_scalar(x):
         return scalar(x, dtypes.PYTHON_TYPES[type(x)], weak=type(x) is not bool)
     return as_array(x)
+
+
+def _dimension_as_array(dimension: UOp) -> Array:
+    """A symbolic dimension as an operand, like the Python number that it stands for."""
+    trace = current_trace()
+    if trace is None or not sint.is_symbolic(dimension):
+        raise TypeError(
+            f"{dimension!r} has no value here; at {user_line()}: it is one of a traced function's sizes"
+        )
+    node = prims.dimension_size.node(size=dimension, dtype=dtypes.DEFAULT_INT)
+    return tracer(trace, node, True)
+
+
+UOp.__tinyfn_array__ = _dimension_as_array  # type: ignore[attr-defined]
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -324,7 +338,7 @@ _COMPARISONS = {
 }
 
 
-_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
+_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex, UOp)
 _OFTEN = frozenset((Array, int, float))  # saves the slower isinstance
 
 

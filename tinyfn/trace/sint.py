@@ -38,10 +38,13 @@ class _VariableOp(StructuralOp):
         return node.arg[0]
 
     def bounds(self, node: UOp) -> Interval:
-        return node.arg[1:]
+        low, high = node.arg[1:3]
+        return low, high
 
 
-VARIABLE = _VariableOp("variable")  # arg: (name, minimum, maximum)
+VARIABLE = _VariableOp(
+    "variable"
+)  # arg: (name, minimum, maximum), and, of a range of symbolic size, that size
 INDEX_OPS = frozenset((VARIABLE, ADD, MUL, IDIV, MOD, MAX, MIN))
 
 
@@ -50,6 +53,19 @@ def Variable(name: str, minimum: int, maximum: int) -> UOp:
     if minimum > maximum:
         raise ValueError(f"variable {name} has no values: minimum {minimum} is above maximum {maximum}")
     return make(VARIABLE, (), (name, int(minimum), int(maximum)), dtypes.int64, ())
+
+
+def Range(name: str, size: Dimension) -> UOp:
+    """A variable whose values are 0, 1, ..., size - 1. It knows a symbolic size; its bounds are those of the largest one."""
+    if not isinstance(size, UOp):
+        return Variable(name, 0, size - 1)
+    return make(VARIABLE, (), (name, 0, bounds(size)[1] - 1, size), dtypes.int64, ())
+
+
+def extent(r: UOp) -> Dimension:
+    """The number of values of a range."""
+    size: Dimension = r.arg[3] if len(r.arg) > 3 else r.arg[2] + 1
+    return size
 
 
 def is_symbolic(dimension: Any) -> bool:
@@ -104,7 +120,8 @@ def _key(node: UOp) -> str:
     if key is None:
         for inner in _missing(node, _keys, _everywhere):
             if inner.op is VARIABLE:
-                key = f"{inner.arg[0]}[{inner.arg[1]},{inner.arg[2]}]"
+                size = f",{inner.arg[3]}" if len(inner.arg) > 3 else ""
+                key = f"{inner.arg[0]}[{inner.arg[1]},{inner.arg[2]}{size}]"
             elif inner.op is CONST:
                 key = str(inner.value)
             else:
@@ -430,8 +447,21 @@ def always_equal(a: Dimension, b: Dimension) -> bool | None:
 def always_less_equal(a: Dimension, b: Dimension) -> bool | None:
     """Whether a <= b for all values of the variables (True), for none (False), or as they happen to be
     (None)."""
-    low, high = bounds(sub(b, a))
+    difference = sub(b, a)
+    low, high = bounds(difference)
+    if low < 0 <= high and isinstance(difference, UOp):
+        low = bounds(_with_ends(difference))[0]
     return True if low >= 0 else False if high < 0 else None
+
+
+def _with_ends(dimension: UOp) -> Dimension:
+    """A dimension that is not larger: with the last value of each range of symbolic size that is taken from the rest."""
+    found = _polynomial(dimension)
+    ranges = [
+        m[0] for m, c in found.items() if c < 0 and len(m) == 1 and m[0].op is VARIABLE and len(m[0].arg) > 3
+    ]
+    ranges = [r for r in ranges if sum(m.count(r) for m in found) == 1]
+    return substitute(dimension, {r: sub(r.arg[3], 1) for r in ranges}) if ranges else dimension
 
 
 def variables(dimensions: Iterable[Dimension]) -> list[UOp]:

@@ -9,7 +9,7 @@ from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace.errors import user_line
 from ..trace.graph import Graph
-from ..trace.tracing import describe_function
+from ..trace.tracing import current_trace, describe_function
 from .arguments import Arguments
 from .inspection import described
 
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 
 def lower(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
-    """What a call with these arguments would run; they may be arrays or anything with a shape and a dtype."""
+    """What a call with these arguments would run; they may be arrays or anything with a shape and a dtype.
+
+    A dimension may be a `Variable`: what is compiled then takes arrays of any size within its bounds."""
     given, static = jitted.arguments(args, kwargs, described)
-    for i, array in enumerate(given.arrays):
-        symbolic = [n for n in array.shape if not isinstance(n, int)]
-        if symbolic:
-            raise ValueError(
-                f"lower of {describe_function(jitted.function)}: argument `{given.name(i)}` has the symbolic dimension "
-                f"{symbolic[0]!r}; kernels are made for fixed sizes; at {user_line()}: give a number for it"
-            )
     program = jitted.program(given, static, args, kwargs)
+    if any(not isinstance(n, int) for array in given.arrays for n in array.shape):
+        for node, name in zip(program.compiled.inputs, given.names(), strict=False):
+            node.arg.name = node.arg.name or f"argument `{name}`"  # for messages about sizes
 
     def compile() -> Compiled:
         program.prepare()
@@ -52,10 +50,20 @@ def lowered(graph: Graph, names: Sequence[str] = (), compile: Callable[[], Any] 
     return Lowered(graph, backend, [*names, *hidden] if names else ())
 
 
+def _fits(given: Any, expected: Any) -> bool:
+    """Whether an argument has the shape (where that is known), the dtype and the weakness that it was compiled for."""
+    if given == expected:
+        return True
+    (shape, *rest), (wanted, *others) = given, expected
+    sizes_fit = all(n == m for n, m in zip(shape, wanted, strict=False) if isinstance(m, int))
+    return rest == others and len(shape) == len(wanted) and sizes_fit
+
+
 class Compiled:
     """A function that was compiled for arguments of one structure, with these shapes and dtypes. Made by `Lowered.compile`.
 
-    It takes the arguments without the static ones; raises TypeError if they are others than it was compiled for."""
+    It takes the arguments without the static ones; raises TypeError if they are others than it was compiled for, and ValueError
+    if the size of a symbolic dimension is out of its bounds, or not the same everywhere."""
 
     def __init__(
         self, jitted: Jitted, program: Any, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -63,6 +71,7 @@ class Compiled:
         self.device = default_device()
         self._jitted, self._program = jitted, program
         self._tree, self._signature = given.tree, given.signature()
+        self._is_symbolic = any(not isinstance(n, int) for shape, *_ in self._signature for n in shape)
         self._static = {i: value for i, value in enumerate(args) if i in jitted.static_argnums}
         self._static_named = {name: value for name, value in kwargs.items() if name in jitted.static_argnames}
 
@@ -72,8 +81,10 @@ class Compiled:
         everything = tuple([self._static[i] if i in self._static else next(rest) for i in positions])
         named = {**kwargs, **self._static_named}
         given, _ = self._jitted.arguments(everything, named)
-        if (given.tree, given.signature()) != (self._tree, self._signature):
+        if given.tree != self._tree or not all(map(_fits, given.signature(), self._signature)):
             raise TypeError(self._difference(given))
+        if self._is_symbolic and current_trace() is not None:
+            return self._jitted(*everything, **named)
         return self._jitted.run(self._program, given, everything, named)
 
     def _difference(self, given: Arguments) -> str:
@@ -87,7 +98,7 @@ class Compiled:
             f"argument `{given.name(i)}` is {dtypes.describe(a[1], a[0], a[2])}, but it was compiled for "
             f"{dtypes.describe(b[1], b[0], b[2])}"
             for i, (a, b) in enumerate(zip(given.signature(), self._signature, strict=True))
-            if a != b
+            if not _fits(a, b)
         ]
         return f"{name} is called at {user_line()} with other arguments: {'; '.join(differences)}"
 

@@ -65,6 +65,12 @@ class Executable:
             return
         from ..devices.program import Program  # loads the compiler
 
+        if any(not isinstance(n, int) for node in self.compiled.inputs for n in node.shape):
+            from ..devices.symbolic import SymbolicProgram
+
+            symbolic = SymbolicProgram(self.compiled, _host_step, self.donated)
+            self.overwrites, self._run = symbolic.overwrites, symbolic.run
+            return
         program = Program(self.compiled, _host_step, self.donated)
         if device == "null":
             self._run = self._zeros

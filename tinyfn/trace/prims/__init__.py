@@ -41,7 +41,7 @@ from .exponential import acosh, asinh, atanh, cosh, exp, exp2, expm1, log, log1p
 from .extern import ARGSORT, HostFunction, extern
 from .functions import cbrt, rsqrt, sqrt
 from .indexing import gather, scatter
-from .movement import broadcast, concatenate, flip, iota, pad, reshape, slice_, transpose
+from .movement import broadcast, concatenate, dimension_size, flip, iota, pad, reshape, slice_, transpose
 from .random import threefry2x32
 from .reduction import (
     argmax,

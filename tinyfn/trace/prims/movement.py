@@ -444,6 +444,32 @@ class Iota(Primitive):
         yield Sample((), {"dtype": dtypes.int32, "shape": (0,), "axis": 0}, differentiable=False)
 
 
+class DimensionSize(Primitive):
+    """The value of a dimension, which may be symbolic, as a single number."""
+
+    family = "movement"
+    params = ("size", "dtype")
+
+    def out(self, *, size: Dimension, dtype: DType) -> Any:
+        if dtypes.kind(dtype) not in ("unsigned", "signed", "float"):
+            raise TypeError(f"the size of a dimension as {dtype.name}: choose an integer or a float dtype")
+        return dtype, ()
+
+    def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
+        yield []
+        return scalar.build(scalar.CAST, e.as_node(node.params["size"]), arg=node.dtype)
+
+    def reference(self, *, size: int, dtype: DType) -> Any:
+        return np.asarray(size).astype(dtype)
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
+        raise AssertionError("an op without arguments is never batched")
+
+    def samples(self) -> Iterator[Sample]:
+        for dtype in (dtypes.int32, dtypes.float32, dtypes.uint8):
+            yield Sample((), {"size": 7, "dtype": dtype}, differentiable=False)
+
+
 def _equal_sizes(a: Sequence[Dimension], b: Sequence[Dimension]) -> int:
     """With how many equal sizes two shapes begin."""
     count = 0
@@ -471,7 +497,7 @@ def _inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 
 
 reshape, transpose, broadcast, pad, flip = Reshape(), Transpose(), Broadcast(), Pad(), Flip()
-slice_, concatenate, iota = Slice(), Concatenate(), Iota()
+slice_, concatenate, iota, dimension_size = Slice(), Concatenate(), Iota(), DimensionSize()
 
 
 def move_axis(x: T, source: int, target: int) -> T:
