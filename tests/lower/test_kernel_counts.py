@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ import pytest
 import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn import nn, optax_like
+from tinyfn.devices.cpu import counts
+from tinyfn.devices.program import Program
 from tinyfn.lower.group import group
 from tinyfn.lower.nest import Host, Kernel
+from tinyfn.trace.execute import step
 
 
 def kernels(function: Callable[..., Any], *args: Any) -> list[Kernel]:
@@ -110,3 +114,28 @@ def test_a_long_reduction_is_cut_by_its_size_and_finished_in_the_same_kernel() -
     assert len(part.stored) == len(finish.stored) == 1
     (kernel,) = kernels(lambda x: (x * x).sum(), numbers(10, 10))
     assert not kernel.finish
+
+
+def test_a_long_chain_is_compiled_in_linear_time() -> None:
+    def chain(length: int) -> Callable[[Any], Any]:
+        def f(x: Any) -> Any:
+            y = x
+            for i in range(length // 2):
+                y = tnp.sin(y) if i % 5 == 0 else y * 1.0001 + x
+            return y
+
+        return f
+
+    counted, seconds = [], []
+    x = numbers(100)
+    for length in (100, 1000, 10_000):
+        graph = tinyfn.jit(chain(length)).graph(x)
+        before, begin = counts["emit"], process_time()
+        program = Program(graph, step)
+        seconds.append(process_time() - begin)
+        counted.append(counts["emit"] - before)
+        (found,), (wanted,) = program([x.value]), graph.run([x.value])
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+    # Its kernels are alike, so that few of them are compiled, and 100 times the length takes 100**1.1 times as long, or less.
+    assert max(counted) <= 12
+    assert seconds[2] <= 100**1.1 * seconds[0]
