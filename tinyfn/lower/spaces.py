@@ -11,7 +11,7 @@ from ..trace.uop import UOp
 from .contraction import CONTRACTIONS, summed
 from .index import PIECE, Elements, has_rule
 from .nest import result
-from .sinks import is_reduction
+from .sinks import compiles, is_reduction
 
 
 def ranges_of(prefix: str, shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -55,7 +55,8 @@ def reads_point(node: UOp, index: Index, inside: set[UOp], point: Index) -> bool
         if current in inside:
             right = right and at[: len(point)] == point
             return result(current)
-        return None if has_rule(current) or current.op is PIECE else result(current)
+        apart = current.op is PIECE or (has_rule(current) and compiles(current))
+        return None if apart else result(current)
 
     if inside:
         Elements(read).at(node, index)
