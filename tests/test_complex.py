@@ -55,7 +55,9 @@ def test_promotion(name: str, other: str) -> None:
     else:
         assert tnp.multiply(z, x).dtype == tnp.multiply(x, z).dtype == np.complex64
     agree(lambda m, z: (m.add(z, 1), m.multiply(2.5, z), m.subtract(z, 1j)), z)
-    assert (tnp.asarray(x) * 1j).dtype == (np.complex128 if other in ("float64", "complex128") else np.complex64)
+    assert (tnp.asarray(x) * 1j).dtype == (
+        np.complex128 if other in ("float64", "complex128") else np.complex64
+    )
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..trace import dtype as dtypes
 from ..trace import sint
 from ..trace.elements import Index
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS, summed
 from .index import PIECE, Elements, has_rule
 from .nest import result
-from .sinks import compiles, is_reduction
+from .sinks import is_reduction
 
 
 def ranges_of(prefix: str, shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -46,6 +47,11 @@ def reads_its_own_point(sink: UOp, inside: set[UOp], outer: Sequence[Any] | None
     return reads_point(node, index, inside, index if whole else ranges_of("o", outer))
 
 
+def _is_complex(node: UOp) -> bool:
+    """Whether an op gives or takes complex numbers, which have no scalar formulas."""
+    return node.dtype in dtypes.COMPLEX or (bool(node.src) and node.src[0].dtype in dtypes.COMPLEX)
+
+
 def reads_point(node: UOp, index: Index, inside: set[UOp], point: Index) -> bool:
     """Whether an element of a node reads of `inside` only what is at a point, in the first axes."""
     right = True
@@ -55,8 +61,9 @@ def reads_point(node: UOp, index: Index, inside: set[UOp], point: Index) -> bool
         if current in inside:
             right = right and at[: len(point)] == point
             return result(current)
-        apart = current.op is PIECE or (has_rule(current) and compiles(current))
-        return None if apart else result(current)
+        if current.op is PIECE or (has_rule(current) and not _is_complex(current)):
+            return None
+        return result(current)
 
     if inside:
         Elements(read).at(node, index)
