@@ -12,7 +12,9 @@ from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.uop import UOp
+from .loops import scan
 from .structured import Structured, replace_calls
+from .while_loops import while_loop
 
 
 class Executable:
@@ -23,9 +25,7 @@ class Executable:
     __slots__ = ("_run", "_runs", "_timed", "compiled", "donated", "native", "overwrites", "times")
 
     def __init__(self, graph: Graph, donated: Sequence[int] = ()):
-        from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
-
-        self.compiled = simplify(replace_calls(graph))
+        self.compiled = simplified(graph)
         self.donated = tuple(donated)
         self.native: Any = None  # a devices.program.Native, where there is one
         self.overwrites = False  # whether the program may write to donated inputs
@@ -111,8 +111,48 @@ def _host_step(node: UOp) -> Callable[..., Any]:
     """What computes a node that is no part of a kernel: by programs of their own for the graphs it holds, or its reference."""
     if isinstance(node.op, Structured):
         op, params = node.op, node.params
-        return lambda *args: op.execute(compiled, args, **params)
+        native = _native_loop(node) if default_device() == "cpu" else None
+        return native or (lambda *args: op.execute(compiled, args, **params))
     return step(node)
+
+
+def _native_loop(node: UOp) -> Callable[..., Any] | None:
+    """One native function for a loop whose steps are a few scalar operations."""
+    params = node.params
+    if node.op is scan:
+        body, condition, length, reverse = params["graph"], None, params["length"], params["reverse"]
+        carries = params["carries"]
+    elif node.op is while_loop:
+        body, condition, reverse = params["body"], params["condition"], False
+        length = params["max_steps"]
+        carries = len(body.outputs)
+    else:
+        return None
+    constants = params["constants"]
+
+    def make() -> Callable[..., Any] | None:
+        from ..devices.loops import NativeLoop
+        from ..lower.unrolled import loop_code
+
+        step = simplified(body)
+        test = None if condition is None else simplified(condition)
+        text = loop_code(step, constants, carries, reverse, test)
+        return None if text is None else NativeLoop(text, step, length, constants, carries)
+
+    key = "native loop", condition, length, constants, carries, reverse
+    found: list[Callable[..., Any] | None] = body.derive(key, lambda: [make()])
+    return found[0]
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph for when no more derivatives are taken: simplified, and with what it calls in its place."""
+
+    def make() -> Graph:
+        from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
+
+        return simplify(replace_calls(graph))
+
+    return graph.derive("simplified", make)
 
 
 def compiled(graph: Graph) -> Callable[[list[Any]], list[Any]]:

@@ -1,0 +1,196 @@
+"""Loops as one native function, against the same loops step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyfn
+import tinyfn.numpy as tnp
+from tests.agreement import assert_jit_agrees
+from tinyfn import lax
+from tinyfn.devices import default_device, set_default_device
+from tinyfn.devices.loops import NativeLoop
+from tinyfn.trace import dtype as dtypes
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    before = default_device()
+    set_default_device("cpu")
+    yield
+    set_default_device(before)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[NativeLoop]:
+    """The native loops that are run."""
+    runs: list[NativeLoop] = []
+    original = NativeLoop.__call__
+
+    def call(self: NativeLoop, *arrays: Any) -> Any:
+        runs.append(self)
+        return original(self, *arrays)
+
+    monkeypatch.setattr(NativeLoop, "__call__", call)
+    return runs
+
+
+def numbers(*shape: int, seed: int = 0, dtype: Any = "float32") -> Any:
+    values = np.random.default_rng(seed).normal(size=shape) * 2
+    return tnp.array(values > 0 if dtype == "bool" else values, dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype", [d.name for d in dtypes.ALL if d not in (*dtypes.NARROW_FLOATS, *dtypes.COMPLEX)]
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_every_dtype(called: list[Any], dtype: str, reverse: bool) -> None:
+    """Carries, xs, ys and constants of every dtype, and what a step makes of them without rounding."""
+
+    def f(c: Any, w: Any, xs: Any) -> Any:
+        def step(carry: Any, x: Any) -> Any:
+            value, count = carry
+            new = tnp.where(x == w, value, tnp.maximum(x, value))
+            return (new, count + 1), {"x": x, "same": new == x, "new": new, "count": count}
+
+        return lax.scan(step, (c, tnp.zeros((), "int32")), xs, reverse=reverse)
+
+    args = (
+        numbers(2, 3, dtype=dtype),
+        numbers(2, 3, seed=1, dtype=dtype),
+        numbers(5, 2, 3, seed=2, dtype=dtype),
+    )
+    assert_jit_agrees(f, *args)
+    assert len(called) == 1
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "recurrent": (
+        lambda w, h, xs: lax.scan(lambda h, x: (tnp.tanh(w @ h + x), h), h, xs),
+        (numbers(3, 3), numbers(3, seed=1), numbers(7, 3, seed=2)),
+    ),
+    "reductions": (
+        lambda h, xs: lax.scan(
+            lambda h, x: (x.sum(0) + h.max(), (x.prod(1), x.max(0), x.min(), (x > 0).all(), (x > 1).any())), h, xs
+        ),
+        (numbers(3), numbers(4, 2, 3, seed=2)),
+    ),
+    "movement": (
+        lambda h, xs: lax.scan(
+            lambda h, x: (
+                tnp.concatenate([h[1:], x[None, :2].sum(1)]), (h[::-1], tnp.pad(x, (1, 2)), tnp.tile(x, 2).reshape(2, -1).T, h[1])
+            ), h, xs,
+        ),
+        (numbers(4), numbers(5, 3, seed=2)),
+    ),
+    "half precision": (
+        lambda h, xs: lax.scan(lambda h, x: ((h @ h) * tnp.array(0.25, "bfloat16") + x, h.sum()), h, xs),
+        (numbers(2, 2, dtype="bfloat16"), numbers(3, 2, 2, seed=1, dtype="bfloat16")),
+    ),
+    "without xs": (lambda h: lax.scan(lambda h, _: (tnp.cos(h), None), h, None, length=9), (numbers(3),)),
+    "without carries": (lambda xs: lax.scan(lambda _, x: (None, x * 2), None, xs), (numbers(3, 2),)),
+    "no steps": (lambda h, xs: lax.scan(lambda h, x: (h * x, h), h, xs), (numbers(3), numbers(0, 3))),
+    "one step": (lambda h, xs: lax.scan(lambda h, x: (h * x, h), h, xs), (numbers(3), numbers(1, 3))),
+    "empty arrays": (lambda h, xs: lax.scan(lambda h, x: (h * 2, x.sum()), h, xs), (numbers(0), numbers(3, 2, 0))),
+    "swapped": (
+        lambda a, b: lax.scan(lambda c, _: ((c[1], c[0]), c[0]), (a, b), None, length=5), (numbers(2), numbers(2, seed=1)),
+    ),
+    "handed on": (lambda a, xs: lax.scan(lambda c, x: (x, a), a, xs), (numbers(2), numbers(4, 2, seed=1))),
+    "constant": (lambda a: lax.scan(lambda c, _: (tnp.ones(2, "float32"), tnp.array(3)), a, None, length=2), (numbers(2),)),
+    "while": (
+        lambda x: lax.while_loop(lambda c: (c[0] < 50.0).all(), lambda c: (c[0] * 1.5 + 1.0, c[1] + 1), (x, 0)),
+        (abs(numbers(2)),),
+    ),
+    "while of no steps": (lambda x: lax.while_loop(lambda c: (c < -50.0).all(), lambda c: c - 1.0, x), (numbers(2),)),
+    "bounded while": (
+        lambda x: lax.while_loop(lambda c: c[0] < 50.0, lambda c: (c[0] + 1.0, c[1] + 1), (x, 0), max_steps=7), (numbers(),),
+    ),
+    "numbers of lanes": (
+        lambda x: tinyfn.vmap(lambda x: lax.while_loop(lambda c: c[0] < 50.0, lambda c: (c[0] + 7.0, c[1] + 1), (x, 0)))(x),
+        (numbers(4),),
+    ),
+    "fori": (lambda x: lax.fori_loop(3, 9, lambda i, c: c * 0.5 + i, x), (numbers(3),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loops(called: list[Any], name: str) -> None:
+    f, args = CASES[name]
+    assert_jit_agrees(f, *args)
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["recurrent", "reductions", "movement", "without xs", "bounded while", "fori"]
+)
+def test_gradients(called: list[Any], name: str) -> None:
+    f, args = CASES[name]
+
+    def loss(*args: Any) -> Any:
+        return sum((x.astype("float32") ** 2).sum() for x in tinyfn.tree.leaves(f(*args)))
+
+    gradient = tinyfn.grad(loss, tuple(range(len(args))))
+    for found, wanted in zip(tinyfn.jit(gradient)(*args), gradient(*args), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
+    assert name == "bounded while" or len(called) == 2
+
+
+def test_what_is_no_straight_line_of_few_operations_runs_by_programs(called: list[Any]) -> None:
+    rows = numbers(5, 2)
+
+    def by_data(i: Any, xs: Any) -> Any:
+        return lax.scan(lambda i, x: ((i + x) % 5, rows[i]), i, xs)
+
+    def large(h: Any) -> Any:
+        return lax.scan(lambda h, _: (h * 2.0, None), h, None, length=2)[0]
+
+    def sorts(h: Any) -> Any:
+        return lax.scan(lambda h, _: (tnp.sort(h * 2.0), h), h, None, length=2)
+
+    def nested(h: Any) -> Any:
+        return lax.scan(lambda h, _: (lax.cond(h.sum() > 0, lambda: -h, lambda: h), h), h, None, length=3)
+
+    assert_jit_agrees(by_data, tnp.array(1), tnp.array([1, 3, 2]))
+    assert_jit_agrees(large, numbers(100, 100))
+    assert_jit_agrees(sorts, numbers(5))
+    assert_jit_agrees(nested, numbers(5))
+    assert not called
+
+
+def test_one_function_for_each_loop(called: list[Any]) -> None:
+    f, args = CASES["recurrent"]
+    jitted = tinyfn.jit(f)
+    for _ in range(3):
+        jitted(*args)
+    assert len(called) == 3 and len(set(map(id, called))) == 1
+
+
+def test_arrays_in_any_layout() -> None:
+    """Transposed and strided arguments, and those that the caller holds, are read as they are, and never written."""
+    f, _ = CASES["recurrent"]
+    w, xs = numbers(3, 3), numbers(3, 14, seed=1)
+    before = np.asarray(w).copy()
+    h, ys = tinyfn.jit(lambda w, xs: f(w.T, w[0], xs.T[::2]))(w, xs)
+    wanted_h, wanted_ys = f(w.T, w[0], xs.T[::2])
+    np.testing.assert_allclose(h, wanted_h, rtol=1e-5)
+    np.testing.assert_allclose(ys, wanted_ys, rtol=1e-5)
+    np.testing.assert_array_equal(w, before)
+
+
+def test_a_loop_without_a_known_end_can_be_stopped(
+    called: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It returns to Python now and then, and goes on from where it was."""
+    from tinyfn.devices import loops
+
+    monkeypatch.setattr(loops, "MOST_STEPS", 7)
+    count = tinyfn.jit(
+        lambda n: lax.while_loop(lambda c: c[1] < n, lambda c: (c[0] + c[1], c[1] + 1), (0, 0))
+    )
+    for n in (0, 6, 7, 8, 70):
+        assert [int(x) for x in count(n)] == [n * (n - 1) // 2, n]
+    assert len(called) == 5
