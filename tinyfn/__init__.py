@@ -27,6 +27,7 @@ from .trace.errors import (
 from .trace.graph import Graph
 from .trace.indexing import NonConcreteBooleanIndexError
 from .trace.sint import Variable
+from .trace.switches import debug_infs, debug_nans, disable_jit, log_compiles, no_tracing
 from .transforms import (
     ShapeDtypeStruct,
     custom_jvp,
@@ -53,12 +54,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError",
-    "ShapeDtypeStruct", "TracerArrayConversionError", "TracerBoolConversionError", "TracerError",
-    "TracerIntegerConversionError", "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp",
-    "custom_vjp", "debug_level", "eval_shape", "fft", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
-    "linearize", "make_graph", "nn", "numpy", "optax_like", "random", "remat", "stage_times", "stop_gradient", "tree",
-    "value_and_grad", "vjp", "vmap",
+    "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError", "ShapeDtypeStruct",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError",
+    "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp", "custom_vjp", "debug_infs", "debug_level",
+    "debug_nans", "disable_jit", "eval_shape", "fft", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
+    "linearize", "log_compiles", "make_graph", "nn", "no_tracing", "numpy", "optax_like", "random", "remat", "stage_times",
+    "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ..trace.prims import convert
 from ..trace.tracing import Traced, describe_function
 from ..transforms.arguments import Arguments
 from ..transforms.branches import cond as cond_op
+from . import one_by_one
 from .bodies import apply, joined, trace_branch
 from .elementwise import clamp, convert_element_type, ne
 
@@ -64,6 +65,8 @@ def _branch(what: str, index: Array, functions: Sequence[Function], operands: Se
             raise TypeError(
                 f"{what} takes functions as branches, not a {type(function).__name__}; at {user_line()}: operands come after them"
             )
+    if one_by_one.is_wanted():
+        return one_by_one.branch(index, functions, operands)
     given = Arguments(what, functions[0], operands, {}, None, operators.operand)
     traces = [trace_branch(what, function, given, given.name) for function in functions]
     _check_structures(what, functions, traces)

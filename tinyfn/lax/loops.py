@@ -16,6 +16,7 @@ from ..transforms.arguments import Arguments, positional_name
 from ..transforms.loops import scan as scan_op
 from ..transforms.vmap import vmap
 from ..transforms.while_loops import while_loop as while_op
+from . import one_by_one
 from .bodies import Carry, Seen, apply, joined, seen, trace_loop
 from .movement import concatenate, reshape, slice_in_dim
 
@@ -66,6 +67,10 @@ def _scan(
             )
         return result[0], result[1]
 
+    if length and one_by_one.is_wanted():
+        return one_by_one.scan(
+            step, pytree.unflatten(carry.tree, carry.arrays), given.arrays, length, bool(reverse)
+        )
     lanes = [Seen(a.dtype, a.shape[1:], a.weak_type or weak_xs) for a in given.arrays]
     traced, y_tree = trace_loop(what, f, carry, lanes, step)
     closed_over, (graph,) = joined([traced])
@@ -141,6 +146,8 @@ def _while(
     max_steps: int | None,
 ) -> Any:
     """`while_loop`, with a step that calls body_fun, which errors name."""
+    if one_by_one.is_wanted():
+        return one_by_one.while_loop(cond_fun, step, pytree.unflatten(carry.tree, carry.arrays), max_steps)
     body, _ = trace_loop(what, body_fun, carry, (), lambda value, _: (step(value), None))
     condition = trace_function(
         cond_fun,

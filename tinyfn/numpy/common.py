@@ -10,7 +10,7 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators as o
-from ..trace import prims, tracing
+from ..trace import prims, switches, tracing
 from ..trace.array import Array, is_scalar, wrap
 from ..trace.dtype import DType
 from ..trace.errors import user_line
@@ -168,7 +168,7 @@ def keep_axes(y: Array, shape: tuple[Any, ...], axes: tuple[int, ...], keepdims:
 
 def unary(primitive: Primitive, x: Any, what: str) -> Array:
     """A primitive on floats; integers and bools become float32."""
-    if type(x) is Array and current_trace() is None:
+    if type(x) is Array and current_trace() is None and not switches.general_path:
         value = x.value
         if value.dtype.kind == "f":
             with np.errstate(all="ignore"):

@@ -21,18 +21,17 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
+from . import switches
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _chosen: int | None = None
-# Whether the level was at least 2 when it was last looked at: for call paths that can't afford to ask the environment.
-timed = False
 
 
 def level() -> int:
     """The debug level now; raises ValueError if `TINYFN_DEBUG` is no number."""
-    global timed
     found = _from_environment() if _chosen is None else _chosen
-    timed = found >= 2
+    switches.set_timed(found >= 2)
     return found
 
 

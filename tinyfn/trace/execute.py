@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import finite, switches
 from .uop import CONST, INPUT, OUTPUT, UOp, toposort
 
 
@@ -43,6 +44,7 @@ def run_once(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
     for node in outputs:
         uses[node] = uses.get(node, 0) + 1
     values = dict(memo)
+    watched = switches.checks_values()
     with np.errstate(all="ignore"):
         for node in order:
             src = node.src
@@ -50,6 +52,8 @@ def run_once(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
                 values[node] = np.asarray(node.value)
                 continue
             values[node] = step(node)(*[values[s] for s in src])
+            if watched and node.op is not OUTPUT:
+                finite.check(node.op.name, [values[s] for s in src], values[node], node)
             for source in src:
                 left = uses[source] - 1
                 uses[source] = left

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from . import prims, sint
+from . import prims, sint, switches
 from .array import Array, as_array, from_scalar, install, is_scalar, wrap
 from .dtype import DType
 from .errors import user_line
@@ -159,7 +159,7 @@ _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul:
 
 def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
     """A primitive on operands promoted to one dtype (a float, if `inexact`) and broadcast to one shape."""
-    if len(xs) == 2 and current_trace() is None and primitive in _UFUNCS:
+    if len(xs) == 2 and primitive in _UFUNCS and current_trace() is None and not switches.general_path:
         direct = _by_numpy(_UFUNCS[primitive], *xs, accepted="f" if primitive is prims.div else "fiu")
         if direct is not None:
             return direct

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import dtype as dtypes
-from . import errors, execute, pytree
+from . import errors, execute, finite, pytree, switches
 from .array import Array, as_array, is_scalar, own
 from .graph import Graph
 from .prim import Aval, Primitive, hooks
@@ -275,6 +275,8 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
             weak = False
     if trace is not None:
         node = primitive.node(*[trace.lift(a) for a in args], **params)
+        if switches.general_path and switches.checks_values():
+            finite.remember_line(node)
         dtype: Any = node.dtype
         if type(dtype) is tuple:
             return [tracer(trace, output(node, i)) for i in range(len(dtype))]
@@ -283,6 +285,8 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     primitive.out(*values, **params)
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
+    if switches.general_path and switches.checks_values():
+        finite.check(primitive.name, values, result)
     if type(result) is list:
         return [own(r) for r in result]
     array = own(result)
@@ -400,6 +404,9 @@ def apply(
     if trace is not None:
         lifted = dict(zip(graph.inputs, [trace.lift(a) for a in everything], strict=True))
         nodes = substitute([*graph.outputs, *(memo or ())], lifted)
+        if switches.general_path and switches.checks_values():
+            for node, new in zip(order := graph.nodes(), substitute(order, lifted), strict=True):
+                finite.inherit_line(node, [new])
         count = len(graph.outputs)
         if memo:
             trace.remember(dict(zip(nodes[count:], memo.values(), strict=True)))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..trace import debug, pytree
 from ..trace import dtype as dtypes
+from ..trace import finite, pytree, switches
 from ..trace.array import Array, as_array, own
 from ..trace.debug import measured, stage
 from ..trace.errors import user_line
@@ -115,11 +116,15 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._fast
-        if fast is not None and not debug.timed and current_trace() is None:
+        if fast is not None and not switches.general_path and current_trace() is None:
             result = fast(args, kwargs)
             if result is not MISS:
                 self._hits += 1
                 return result
+        if switches.general_path and (
+            switches.disable_jit.is_on or (switches.checks_values() and current_trace() is not None)
+        ):
+            return self.function(*args, **kwargs)
         given, static = self.arguments(args, kwargs)
         return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
 
@@ -130,6 +135,8 @@ class Jitted:
             outputs = self._call_in_trace(program, given)
         else:
             outputs = self._run(program, given, donated)
+            if switches.general_path and switches.checks_values():
+                self._look_for_the_cause(program, outputs, given, args, kwargs)
         return pytree.unflatten(program.out_tree, outputs)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
@@ -199,6 +206,15 @@ class Jitted:
                     self._cache.move_to_end(key)
                     self._fast = program.fast(given, static)
             return program
+        with _lock:
+            reason = self._explain(key, given)
+        if switches.no_tracing.is_on:
+            raise RuntimeError(
+                f"within no_tracing a jitted function would be traced: {reason}; at {user_line()}: call it once with arguments "
+                "like these before, or make them like those that it has been traced for"
+            )
+        if switches.log_compiles.is_on:
+            print(f"tinyfn: tracing {reason}; at {user_line()}", file=sys.stderr)
         # Not under the lock: the function may call others, and two threads may then wait for each other.
         with measured() as times:
             program, reusable = self._trace(given, args, kwargs)
@@ -208,7 +224,7 @@ class Jitted:
                 node.arg.name = node.arg.name or name  # for what is printed
         with _lock:
             self._misses += 1
-            self._last_miss = self._explain(key, given)
+            self._last_miss = reason
             if reusable:
                 self._cache[key] = program
                 if len(self._cache) > self._cache_size:
@@ -261,14 +277,39 @@ class Jitted:
     def _run(self, program: _Program, given: Arguments, donated: Sequence[Array]) -> list[Array]:
         program.prepare()
         values = [a.value for a in (*given.arrays, *program.graph.captured)]
-        if program.overwrites:
+        if program.overwrites and switches.checks_values():
+            values = [value.copy() for value in values]  # so that it can run again
+        elif program.overwrites:
             # From here on only `values` has them, so that their memory may be written to.
             for array in donated:
                 array._value = None
         results = program.run(values)
-        for array in donated:
-            array._value = None
+        if not switches.checks_values():
+            for array in donated:
+                array._value = None
         return [own(value, weak) for value, weak in zip(results, program.weak, strict=True)]
+
+    def _look_for_the_cause(
+        self,
+        program: _Program,
+        outputs: Sequence[Array],
+        given: Arguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """If results have a NaN, run the function again one operation at a time, which raises where it is made."""
+        found = {i: what for i, output in enumerate(outputs) if (what := finite.found_in(output.value))}
+        if not found:
+            return
+        with switches.disable_jit():
+            self.function(*args, **kwargs)
+        tree = program.out_tree
+        paths = pytree.flatten_with_path(pytree.unflatten(tree, range(tree.num_leaves)))[0]
+        named = ", ".join(f"{what} in result{pytree.keystr(paths[i][0])}" for i, what in found.items())
+        raise FloatingPointError(
+            f"jit of {describe_function(self.function)} gave {named}, but none of its operations did so one by one; "
+            f"at {user_line()}"
+        )
 
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
         """The arrays that the call gives away; raises ValueError if one of them is also passed elsewhere."""

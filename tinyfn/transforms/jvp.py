@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..trace import dtype as dtypes
+from ..trace import finite, switches
 from ..trace.debug import stage
 from ..trace.graph import Graph, split
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
@@ -47,6 +48,8 @@ def push_forward(outputs: Sequence[UOp], tangents: dict[UOp, UOp]) -> tuple[list
         primal[node] = new = node if args == src else rebuild(node, args)
         if dtypes.is_inexact(node.dtype) and any(t is not None for t in arg_tangents):
             tangent[node] = op.jvp(new, args, arg_tangents, **node.params)
+            if switches.general_path:
+                finite.inherit_line(node, [new, tangent[node]])
     return [primal[node] for node in outputs], [tangent.get(node) for node in outputs]
 
 

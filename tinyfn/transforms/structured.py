@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import dtype as dtypes
+from ..trace import switches
 from ..trace.graph import Graph
 from ..trace.prim import Primitive, Sample, instantiate, spell
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
@@ -103,7 +104,7 @@ class Call(Structured):
     def reference(self, *args: Any, graph: Graph) -> Any:
         from .executable import compiled
 
-        return self.execute(compiled, args, graph=graph)
+        return self.execute(step_by_step if switches.checks_values() else compiled, args, graph=graph)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
         from .jvp import linearized

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..trace import dtype as dtypes
+from ..trace import finite, switches
 from ..trace.debug import stage
 from ..trace.graph import Graph, split
 from ..trace.prim import add_tangents
@@ -76,6 +77,8 @@ def pull_back(outputs: Sequence[UOp], wrt: Sequence[UOp]) -> tuple[list[UOp], Pu
                     pending.setdefault((src[0], node.arg), []).append(ct)
                     continue
                 src_cts = vjp_of_node(new[node], ct, [new[s] for s in src], needs)
+                if switches.general_path:
+                    finite.inherit_line(node, src_cts)
             for source, source_ct, need in zip(src, src_cts, needs, strict=True):
                 if need and source_ct is not None:
                     pending.setdefault(source, []).append(source_ct)

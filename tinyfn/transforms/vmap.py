@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from ..trace import dtype as dtypes
-from ..trace import pytree
+from ..trace import finite, pytree, switches
 from ..trace.debug import stage
 from ..trace.errors import user_line
 from ..trace.graph import Graph
@@ -46,6 +46,8 @@ def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], size: Any) -> list[tu
                 new[node], has_axis[node] = node, False
             elif any(flags):
                 new[node], has_axis[node] = op.batch(size, args, flags, **node.params), True
+                if switches.general_path:
+                    finite.inherit_line(node, [new[node]])
             else:
                 new[node], has_axis[node] = (node if args == src else rebuild(node, args)), False
     return [(new[node], has_axis[node]) for node in outputs]

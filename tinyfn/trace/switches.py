@@ -1,0 +1,82 @@
+"""Switches for finding mistakes: `disable_jit`, `no_tracing`, `log_compiles`, `debug_nans` and `debug_infs`.
+
+Each is set by a call, `debug_nans()` or `debug_nans(False)`, or for a while, `with debug_nans():`; or from the start by an
+environment variable, `TINYFN_DEBUG_NANS=1`. They hold for all threads.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# Whether a jitted function may not take the shortest path to its program: for call paths that can't ask for more.
+general_path = False
+_timed = False
+
+
+class _Switch:
+    """A switch; on or off since the last that was made, until the end of its block if it has one."""
+
+    is_on = False
+
+    def __init_subclass__(cls) -> None:
+        cls.is_on = os.environ.get(f"TINYFN_{cls.__name__.upper()}", "0") not in ("", "0")
+
+    def __init__(self, value: bool = True):
+        if not isinstance(value, bool):
+            raise TypeError(f"{type(self).__name__} takes True or False, not {value!r}")
+        self._before = type(self).is_on
+        type(self).is_on = value
+        _update()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        type(self).is_on = self._before
+        _update()
+
+
+class disable_jit(_Switch):
+    """Call jitted functions as they are, one operation at a time, so that values can be printed and looked at in a debugger.
+
+    Loops and branches run in Python too; in functions under `grad` and `vmap` values stay traced."""
+
+
+class no_tracing(_Switch):
+    """Raise RuntimeError, which says why, where a jitted function would be traced once more."""
+
+
+class log_compiles(_Switch):
+    """Print a line to stderr whenever a jitted function is traced, with the reason why what it had did not do."""
+
+
+class debug_nans(_Switch):
+    """Raise FloatingPointError for the first operation that makes a NaN; it names the operation, shapes and your line.
+
+    A jitted function whose results have one runs again, one operation at a time, to find it. A NaN that no result shows,
+    such as in the branch that `where` does not take, is found by an operation that is not jitted alone."""
+
+
+class debug_infs(_Switch):
+    """As `debug_nans`, for infinities."""
+
+
+def set_timed(timed: bool) -> None:
+    """Whether kernels run one by one, to be timed."""
+    global _timed
+    _timed = timed
+    _update()
+
+
+def checks_values() -> bool:
+    """Whether results are looked at."""
+    return debug_nans.is_on or debug_infs.is_on
+
+
+def _update() -> None:
+    global general_path
+    general_path = _timed or disable_jit.is_on or checks_values()
+
+
+_update()
