@@ -17,7 +17,7 @@ from tinyfn.lower.gemm_nest import contraction_nest, match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
-from tinyfn.lower.opts import Opt, OptOps
+from tinyfn.lower.opts import Opt, OptError, OptOps
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
 from tinyfn.trace import scalar as s
@@ -171,6 +171,76 @@ def test_convolutions(case: Any, dtype: str) -> None:
         made.append(arrays[node])
         np.testing.assert_array_equal(made[-1], made[0], err_msg=str(opts))
     close(made[0], expected, int(np.prod(window[1:])), scale)
+
+
+# Images that are copied with their padding, and not their windows.
+IMAGES = [
+    ((3, 5, 9, 16), (7, 5, 3, 3), {"low": (1, 1), "high": (1, 1)}),
+    ((2, 3, 6, 32), (4, 3, 3, 5), {"low": (2, 3), "high": (-1, 1), "rhs_dilation": (2, 1)}),
+    ((2, 4, 5, 16), (8, 4, 1, 3), {"low": (0, 0), "high": (0, 2)}),
+    ((2, 4, 8, 9), (8, 4, 3, 3), {"low": (2, 1), "high": (1, 0), "lhs_dilation": (1, 2)}),
+    ((2, 8, 7, 16), (12, 4, 3, 3), {"low": (1, 1), "high": (1, 1), "feature_groups": 2}),
+    ((6, 4, 7, 16), (12, 4, 3, 3), {"low": (1, 1), "high": (1, 1), "batch_groups": 3}),
+    ((1, 6, 3, 5, 16), (9, 6, 2, 3, 3), {"low": (1, 1, 1), "high": (1, 1, 1)}),
+    ((4, 6, 32), (9, 6, 7), {"low": (3,), "high": (3,)}),
+    ((1, 6, 48), (9, 6, 4), {"low": (3,), "high": (0,)}),
+]
+
+
+@pytest.mark.parametrize("case", IMAGES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("caches", [{}, {"l2_bytes": 1 << 14, "l3_bytes": 1 << 15}], ids=["", "small caches"])
+def test_windows_read_where_they_overlap(case: Any, dtype: str, caches: dict[str, int]) -> None:
+    shape, window, given = case
+    count = len(shape) - 2
+    neutral = {n: (1,) * count for n in ("strides", "lhs_dilation", "rhs_dilation")} | {
+        n: (0,) * count for n in ("low", "high")
+    }
+    params = {**neutral, "feature_groups": 1, "batch_groups": 1, **given}
+    kind = dtypes.canonical(dtype)
+    x, w, scale = normal(shape, kind), normal(window, kind, 1), normal(shape[1:2], kind, 2)
+    if kind.kind == "f":
+        x[0, 0, ..., 1], w[1, 0, ..., 0] = np.nan, np.inf
+    inputs = [input_node(a.dtype, a.shape) for a in (x, w, scale)]
+    factor = p.broadcast(inputs[2], shape=shape, axes=(1,))
+    node = p.conv_general(p.mul(inputs[0], factor), inputs[1], **params)
+    scaled = x * scale.reshape(-1, *[1] * count)
+    with np.errstate(all="ignore"):
+        expected = p.conv_general.reference(scaled.astype(np.float64), w.astype(np.float64), **params)
+        sizes = p.conv_general.reference(
+            *[np.abs(np.nan_to_num(a.astype(np.float64), posinf=0)) for a in (scaled, w)], **params
+        )
+    if kind.kind != "f" and dtype != "bfloat16":
+        expected = p.conv_general.reference(scaled, w, **params)
+    nest = nest_of(node)
+    bits = []
+    for opts in (None, ()):
+        arrays = dict(zip(inputs, (x, w, scale), strict=True))
+        code = run_kernel(Kernel((nest,)), arrays, 3, None if opts is None else (opts,), **caches)
+        if opts is None and not caches:
+            assert any(opt.arg == "windows" for opt in code.opts[0]), code.opts
+        with np.errstate(invalid="ignore"):
+            close(arrays[node], expected, int(np.prod(window[1:])), sizes)
+        bits.append(arrays[node])
+    np.testing.assert_array_equal(*bits)
+    narrow = dict(zip(inputs, (x, w, scale), strict=True))
+    lists = (
+        (Opt(OptOps.SWAP, 0, 1), Opt(OptOps.UPCAST, 0, 4), Opt(OptOps.UNROLL, 0, 3), Opt(OptOps.LOCAL, 0, "windows"),
+         Opt(OptOps.GROUP, 0, 24), Opt(OptOps.GROUPTOP, 0, 12)),
+        (Opt(OptOps.SWAP, 0, 1), Opt(OptOps.UPCAST, 0, 2), Opt(OptOps.UNROLL, 1, 3), Opt(OptOps.LOCAL, 0, "windows"),
+         Opt(OptOps.GROUPTOP, 1, 3)),
+    )  # fmt: skip
+    for opts in lists:
+        run_kernel(Kernel((nest,)), narrow, 2, (opts,))
+        np.testing.assert_array_equal(narrow[node], bits[0], err_msg=str(opts))
+
+
+def test_images_are_copied_only_where_columns_are_windows_of_them() -> None:
+    nest = nest_of(
+        p.dot_general(input_node(dtypes.float32, (4, 5)), input_node(dtypes.float32, (5, 4)), **MATRIX)
+    )
+    with pytest.raises(OptError, match="images are packed where columns are their windows"):
+        run_kernel(Kernel((nest,)), {}, 1, ((Opt(OptOps.LOCAL, 1, "windows"),),))
 
 
 MATRIX = {"contract": ((1,), (0,)), "batch_axes": ((), ())}

@@ -16,6 +16,7 @@ nothing is packed, in the tile; an epilogue changes finished elements before the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from ..trace import dtype as dtypes
@@ -25,6 +26,7 @@ from .gemm_matrix import Builder, Contraction
 from .gemm_pack import pack_a, pack_b
 from .gemm_plan import Plan, apply, round_up
 from .gemm_tiles import tile
+from .gemm_windows import pack_images
 from .gemm_writer import TYPES, Index, Value
 from .opts import Opt
 from .target import Target
@@ -75,7 +77,10 @@ def _region(g: Functions, b: Builder, batch: Index, ends: Sequence[Index], buffe
         panel_a, panel_b, sums = to_a, to_b, partial
         if plan.pack_a:
             panel_a = b.address(to_a, b.scale(down, g.a_stride), dtype)
-        if plan.pack_b:
+        if g.windows is not None:
+            before = b.scale(b.binary("udiv", j_start, prod(g.windows.places)), -g.windows.image)
+            panel_b = b.address(to_b, before, dtype)
+        elif plan.pack_b:
             panel_b = b.address(to_b, b.scale(across, plan.k_block), dtype)
         if g.partial:
             position = b.add(b.scale(b.binary("sub", i, row), plan.column_block), across)
@@ -89,7 +94,9 @@ def _region(g: Functions, b: Builder, batch: Index, ends: Sequence[Index], buffe
         g.blocks(b, column, column_end, plan.column_block, c.n) as (j_start, j_end),
         g.blocks(b, *depth, plan.k_block, c.k) as (k, k_end),
     ):
-        if plan.pack_b:
+        if g.windows is not None:
+            call(pack_images(g, g.windows), batch, j_start, j_end, k, k_end, to_b)
+        elif plan.pack_b:
             call(pack_b(g), batch, j_start, j_end, k, k_end, to_b)
         with g.blocks(b, row, row_end, plan.row_block, c.m) as (i_start, i_end):
             if plan.pack_a:
@@ -109,9 +116,11 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
     plan, c, size = g.plan, g.contraction, g.accumulator.itemsize
     slack = 64 // size + 2 * plan.lanes
     a_size = round_up(plan.row_block * g.a_stride + slack, 64) if plan.pack_a else 0
-    b_size = (
-        round_up(min(plan.column_block, round_up(c.n, plan.columns)) * plan.k_block, 64) if plan.pack_b else 0
-    )
+    block = min(plan.column_block, round_up(c.n, plan.columns))
+    b_size = round_up(block * plan.k_block, 64) if plan.pack_b else 0
+    if g.windows is not None:
+        images = -(-block // prod(g.windows.places)) + 1
+        b_size = round_up(images * g.windows.image + slack, 64)
     buffers = [Value("ptr", "null")] * 3
     scratch = None
     if a_size or b_size or g.partial:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..trace.uop import CONST, UOp, toposort
-from .gemm_matrix import Builder, Place, digits
+from ..trace import sint
+from ..trace.elements import as_node
+from ..trace.uop import CONST, UOp, make, rebuild, toposort
+from .gemm_matrix import Builder, Place, Windows, digits
 from .gemm_values import Evaluation, is_index
 from .gemm_writer import Index, Value
 from .index import LOAD
@@ -183,3 +185,40 @@ def _vectors(b: Builder, axis: Axis, index: Index, lanes: int) -> dict[UOp, Valu
         if position:
             flat = b.pure(flat.type, f"udiv {flat}, splat ({kind} {size})")
     return values
+
+
+class Values:
+    """A producer of the values of an expression, by batch, outer and summed axis; with the windows that they are, if so."""
+
+    def __init__(
+        self,
+        value: UOp,
+        axes: tuple[Axis, Axis, Axis],
+        arrays: Mapping[UOp, int],
+        windows: Windows | None = None,
+    ) -> None:
+        self._value, self._axes, self._arrays = value, axes, arrays
+        self.summed = axes[2].sizes
+        self.windows = windows
+
+    def __call__(self, builder: Builder, place: Place) -> Value:
+        made = at_place(
+            builder, self._arrays, self._axes, place, {}, lambda evaluation: evaluation.vector(self._value)
+        )
+        assert made is not None
+        return made
+
+
+def replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
+    """An expression with ranges replaced by indices."""
+    new: dict[UOp, UOp] = {}
+    for node in toposort([expression]):
+        if node in mapping:
+            new[node] = mapping[node]
+        elif is_index(node) and node.src and all(is_index(n) for n in node.src):
+            new[node] = as_node(sint.substitute(node, mapping))
+        elif node.op is LOAD:
+            new[node] = make(LOAD, tuple([new[n] for n in node.src]), node.arg, node.dtype, ())
+        else:
+            new[node] = rebuild(node, tuple([new[n] for n in node.src]))
+    return new[expression]

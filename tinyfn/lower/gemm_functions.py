@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer
+from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, windows_of
 from .gemm_plan import SHARED_ROWS, Plan
 from .gemm_writer import Index, Value
 from .target import Target
@@ -22,6 +22,7 @@ class Functions:
         c = contraction
         self.accumulator = c.accumulator
         self.a, self.b = (c.a, c.producer_a), (c.b, c.producer_b)
+        self.windows = windows_of(c.producer_b) if plan.windows else None
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
         self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)

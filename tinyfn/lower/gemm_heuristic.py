@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import gcd, lcm, prod
+from typing import Any
 
-from .gemm_matrix import Contraction, digits_of, unrolled
-from .gemm_plan import COLUMNS, ROWS, SUM, round_up
+from .gemm_matrix import Contraction, Windows, digits_of, unrolled, windows_of
+from .gemm_plan import COLUMNS, ROWS, SUM, WINDOWS, round_up
 from .opts import Opt, OptOps
 from .target import Target
 
@@ -18,8 +19,9 @@ def choose(contraction: Contraction, target: Target) -> tuple[Opt, ...]:
     c = contraction.transposed if swapped else contraction
     size = c.accumulator.itemsize
     opts: list[Opt] = []
+    how: str | None = None
 
-    def add(op: OptOps, axis: int, arg: int | None = None) -> None:
+    def add(op: OptOps, axis: int, arg: Any = None) -> None:
         opts.append(Opt(op, 1 - axis if swapped and axis != SUM else axis, arg))
 
     if swapped:
@@ -57,13 +59,20 @@ def choose(contraction: Contraction, target: Target) -> tuple[Opt, ...]:
         # Packed columns are used again by other blocks of rows, from the third cache, or by the tiles of the only one.
         cache = target.l3_bytes // 4 if c.m > row_block else target.l2_bytes // 2
         column_block = max(columns, min(4096, cache // (k_block * size)) // columns * columns)
+        windows = windows_of(c.producer_b)
+        if windows is not None and _copies_images(windows, c, lanes, target):
+            pack_b, how = True, WINDOWS
+            images = max(1, target.l2_bytes // 2 // (windows.image * size))
+            column_block = max(columns, images * prod(windows.places) // columns * columns)
+            k_block = c.k
         blocks = (ROWS, row_block, c.m), (COLUMNS, column_block, c.n), (SUM, k_block, c.k)
     for axis, count in ((ROWS, rows), (COLUMNS, vectors)):
         if count > 1:
             add(OptOps.UNROLL, axis, count)
-    for axis, packed in ((ROWS, pack_a), (COLUMNS, pack_b)):
-        if packed:
-            add(OptOps.LOCAL, axis)
+    if pack_a:
+        add(OptOps.LOCAL, ROWS)
+    if pack_b:
+        add(OptOps.LOCAL, COLUMNS, how)
     for axis, block, extent in blocks:
         if block < extent:
             add(OptOps.GROUP, axis, block)
@@ -93,12 +102,19 @@ def exchanges(contraction: Contraction) -> bool:
         c.m <= c.n and c.b.row == 1 and (c.m <= THIN or plain_b) and dots_pay(c.m, c.n, c.k, c.a.column == 1)
     )
     columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
-    if c.a.column == 1 and c.b.row == 1 and not flat:
+    if c.a.column == 1 and c.b.row == 1 and not flat and windows_of(c.producer_a) is None:
         # Both are packed from rows along k, B by transposing squares. For long sums that should be the smaller one, although
         # then C may be stored element by element. Cycles for an element, about: 0.4 for transposing, 1.5 for storing.
         if 0.4 * abs(c.n - c.m) * c.k > 1.5 * c.m * c.n:
             columns_contiguous = c.m < c.n
     return column_vector or thin or columns_contiguous
+
+
+def _copies_images(w: Windows, c: Contraction, lanes: int, target: Target) -> bool:
+    """Whether images are copied and not their windows: if their rows are whole vectors, and they fit into the second cache."""
+    size = c.accumulator.itemsize
+    fits = w.image * size <= target.l2_bytes // 2 and c.k * lanes * size <= target.l2_bytes // 4
+    return fits and w.places[-1] % lanes == 0 and prod(w.taps) > 2
 
 
 def _rows_collide(c: Contraction, rows: int) -> bool:

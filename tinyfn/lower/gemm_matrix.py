@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ class TransposedProducer:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self.summed = digits_of(producer)
+        self.windows = windows_of(producer)
 
     def __call__(self, b: Builder, place: Place) -> Value:
         return self._producer(b, place.transposed)
@@ -51,6 +53,40 @@ class TransposedProducer:
 def digits_of(producer: Producer) -> tuple[int, ...]:
     """The sizes of the digits into which a producer takes apart the index along the sum; () if it does not."""
     return getattr(producer, "summed", ())
+
+
+class Windows(NamedTuple):
+    """An operand whose elements are those of images, at `places + steps * taps` of each channel: see `gemm_windows`.
+
+    `elements` gives an image's elements, with their padding, by batch, row (of all images, channels and all but the last of the
+    places) and place in the row."""
+
+    channels: int
+    places: tuple[int, ...]
+    taps: tuple[int, ...]
+    steps: tuple[int, ...]
+    elements: Producer
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The sizes of an image's axes after the channel's."""
+        return tuple([n + d * (t - 1) for n, t, d in zip(self.places, self.taps, self.steps, strict=True)])
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far neighbours along these axes are from each other."""
+        return tuple([prod(self.padded[i + 1 :]) for i in range(len(self.padded))])
+
+    @property
+    def image(self) -> int:
+        """How many elements an image has."""
+        return self.channels * prod(self.padded)
+
+
+def windows_of(producer: Producer | None) -> Windows | None:
+    """The windows that a producer's elements are, if they are such."""
+    found: Windows | None = getattr(producer, "windows", None)
+    return found
 
 
 class Matrix(NamedTuple):

@@ -8,7 +8,7 @@ is stored is an epilogue, evaluated where a tile of sums is finished, unless it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..trace import dtype as dtypes
@@ -16,12 +16,13 @@ from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
 from ..trace.elements import as_node
-from ..trace.uop import UOp, make, rebuild, toposort
+from ..trace.uop import UOp, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
-from .gemm_axes import Axis, at_place, group_ranges, indices
+from .gemm_axes import Axis, Values, at_place, group_ranges, indices, replaced
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
-from .gemm_values import APART, is_index
+from .gemm_values import APART
+from .gemm_windows import windows
 from .gemm_writer import TYPES, Value
 from .index import LOAD
 from .linear import Linear, linear
@@ -70,8 +71,8 @@ def match(nest: Nest) -> Form | None:
         parts = _split(r, left, right)
         if parts is not None:
             outer = tuple([each for o in outer for each in (parts[1] if o is r else (o,))])
-            left, right = (_replaced(factor, parts[0]) for factor in (left, right))
-            stores = tuple([Store(n, *[_replaced(e, parts[0]) for e in (at, v)]) for n, at, v in stores])
+            left, right = (replaced(factor, parts[0]) for factor in (left, right))
+            stores = tuple([Store(n, *[replaced(e, parts[0]) for e in (at, v)]) for n, at, v in stores])
     in_left, in_right = (set(sint.variables([factor])) for factor in (left, right))
     batch = tuple([r for r in outer if r in in_left and r in in_right])
     columns = tuple([r for r in outer if r in in_right and r not in in_left])
@@ -95,21 +96,6 @@ def _split(r: UOp, left: UOp, right: UOp) -> tuple[dict[UOp, UOp], tuple[UOp, UO
                 low = sint.Variable(f"{r.arg[0]}.member", 0, size - 1)
                 return {r: as_node(sint.add(sint.mul(high, size), low))}, (high, low)
     return None
-
-
-def _replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
-    """An expression with ranges replaced by indices."""
-    new: dict[UOp, UOp] = {}
-    for node in toposort([expression]):
-        if node in mapping:
-            new[node] = mapping[node]
-        elif is_index(node) and node.src and all(is_index(n) for n in node.src):
-            new[node] = as_node(sint.substitute(node, mapping))
-        elif node.op is LOAD:
-            new[node] = make(LOAD, tuple([new[n] for n in node.src]), node.arg, node.dtype, ())
-        else:
-            new[node] = rebuild(node, tuple([new[n] for n in node.src]))
-    return new[expression]
 
 
 class _Factor(NamedTuple):
@@ -188,22 +174,8 @@ def _operand(
             steps = _step(at, factor.outer), _step(at, factor.summed)
             return Matrix(slots[load.arg], load.dtype, *steps, strides, at.constant), None
     axes = (batch, factor.outer, factor.summed)
-    return Matrix(0, wide, *_hint(factor), ()), _Producer(value, axes, slots)
-
-
-class _Producer:
-    """Gives the values of an expression, by batch, outer and summed axis."""
-
-    def __init__(self, value: UOp, axes: tuple[Axis, Axis, Axis], slots: Mapping[UOp, int]) -> None:
-        self._value, self._axes, self._slots = value, axes, slots
-        self.summed = axes[2].sizes
-
-    def __call__(self, builder: Builder, place: Place) -> Value:
-        made = at_place(
-            builder, self._slots, self._axes, place, {}, lambda evaluation: evaluation.vector(self._value)
-        )
-        assert made is not None
-        return made
+    producer = Values(value, axes, slots, windows(value, *axes, slots))
+    return Matrix(0, wide, *_hint(factor), ()), producer
 
 
 def _hint(factor: _Factor) -> tuple[int, int]:

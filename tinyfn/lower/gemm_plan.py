@@ -6,6 +6,7 @@ ranges of the nest. SWAP:0:1 computes the transpose: all that is said below of r
     UPCAST:1:n    a vector has n columns; UPCAST:2:n: n elements of the sum, for dot products. Without: one element
     UNROLL:0:n    a tile, whose sums are in registers, has n rows; UNROLL:1:n: n vectors (for dot products, n columns)
     LOCAL:0       rows are packed: copied, a block at a time, to where tiles read them in order; LOCAL:1: columns are
+    LOCAL:1:windows  columns are windows of images, and the images that a block has are copied (`gemm_windows`)
     GROUP:0:n     blocks for the caches have n rows; GROUP:1:n: n columns; GROUP:2:n: n elements of the sum
     GROUPTOP:0:n  threads take runs of n rows; GROUPTOP:1:n: of n columns. Without: whole matrices
 
@@ -18,11 +19,12 @@ from collections.abc import Sequence
 from math import lcm, prod
 from typing import NamedTuple
 
-from .gemm_matrix import Contraction, digits_of, unrolled
+from .gemm_matrix import Contraction, digits_of, unrolled, windows_of
 from .opts import Opt, OptError, OptOps
 from .target import Target
 
 ROWS, COLUMNS, SUM = 0, 1, 2
+WINDOWS = "windows"
 # A partial tile at the last row can be done as a whole one if that has so few rows that a pointer to each fits the registers.
 SHARED_ROWS = 8
 CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
@@ -41,6 +43,7 @@ class Plan(NamedTuple):
     column_block: int  # NC
     pack_a: bool
     pack_b: bool
+    windows: bool  # pack_b: the images, and not their windows
     split_rows: bool
     piece: int  # rows or columns of a chunk
     pieces: int
@@ -54,7 +57,7 @@ def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tupl
 
     The target decides only about the number of chunks that a call should have."""
     sizes: dict[tuple[OptOps, int], int] = {}
-    local: set[int] = set()
+    local: dict[int, str | None] = {}
     swapped = any(opt.op is OptOps.SWAP for opt in opts)
     order = (COLUMNS, ROWS, SUM) if swapped else (ROWS, COLUMNS, SUM)
     for opt in opts:
@@ -67,9 +70,9 @@ def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tupl
             if {opt.axis, opt.arg} != {ROWS, COLUMNS}:
                 raise OptError(f"{opt}: rows and columns can be exchanged")
         elif opt.op is OptOps.LOCAL:
-            if axis == SUM or opt.arg is not None:
+            if axis == SUM or opt.arg not in (None, WINDOWS):
                 raise OptError(f"{opt}: rows or columns are packed, in the blocks of GROUP")
-            local.add(axis)
+            local[axis] = opt.arg
         elif opt.op not in _SIZED:
             raise OptError(f"{opt} is for GPUs")
         elif not isinstance(opt.arg, int) or opt.arg < 1 or (opt.op, axis) in sizes:
@@ -80,7 +83,7 @@ def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tupl
 
 
 def _plan(
-    c: Contraction, sizes: dict[tuple[OptOps, int], int], local: set[int], target: Target
+    c: Contraction, sizes: dict[tuple[OptOps, int], int], local: dict[int, str | None], target: Target
 ) -> tuple[Contraction, Plan]:
     dots = (OptOps.UPCAST, SUM) in sizes
     lanes = sizes.get((OptOps.UPCAST, SUM if dots else COLUMNS), 1)
@@ -92,6 +95,13 @@ def _plan(
         raise OptError("the sum is not unrolled, and not divided among threads")
     if dots and (COLUMNS in local or (OptOps.GROUP, SUM) in sizes):
         raise OptError("dot products read the columns where they are, and the sum in one block")
+    windows = windows_of(c.producer_b) if local.get(COLUMNS) == WINDOWS else None
+    if WINDOWS in local.values() and (
+        windows is None or windows.places[-1] % lanes or (OptOps.GROUP, SUM) in sizes
+    ):
+        raise OptError(
+            "images are packed where columns are their windows, each vector in one row, and the sum is one block"
+        )
     rows, columns = (sizes.get((OptOps.UNROLL, axis), 1) for axis in (ROWS, COLUMNS))
     columns *= 1 if dots else lanes
     depth = lcm(lanes, unrolled(digits_of(c.producer_b)) if c.producer_b is not None and not dots else 1)
@@ -119,7 +129,7 @@ def _plan(
     grain = max(1, -(-chunks // max(1, calls)))
     return c, Plan(
         dots, lanes, rows, columns, row_block, k_block, column_block, ROWS in local, COLUMNS in local,
-        split_rows, piece, pieces, max(1, -(-c.k // k_block)), chunks, grain,
+        windows is not None, split_rows, piece, pieces, max(1, -(-c.k // k_block)), chunks, grain,
     )  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ..trace.dtype import DType
 from .gemm_functions import Functions
-from .gemm_matrix import Builder, Place
+from .gemm_matrix import Builder, Place, following
+from .gemm_windows import at_column, at_tap
 from .gemm_writer import TYPES, Index, Value, vector_type
 
 
@@ -70,14 +71,23 @@ def _products(
 
     sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
     if c.k:
-        with b.loop(Index(None, 0), b.binary("sub", k_end, k_start), 1, sums, nonempty=True) as loop:
+        w, first = g.windows, [b.number(0)] * (0 if g.windows is None else 1 + len(g.windows.taps))
+        depth = b.binary("sub", k_end, k_start)
+        with b.loop(Index(None, 0), depth, 1, [*sums, *first], nonempty=True) as loop:
             k = b.add(k_start, loop.index)
-            b_row = [
-                b.load(b.address(packed_b, b.scale(loop.index, plan.columns) + at, dtype), dtype, lanes)
-                if plan.pack_b
-                else g.produce(b, g.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
-                for at, mask in zip(starts, masks, strict=True)
-            ]
+            if w is not None:
+                tap = [Index(value, 0) for value in loop.carried[len(sums) :]]
+                pointers = [b.address(packed_b, at_column(b, w, column + at), dtype) for at in starts]
+                b_row = [b.load(b.address(p, at_tap(b, w, tap), dtype), dtype, lanes) for p in pointers]
+                loop.carried[len(sums) :] = map(b.number, following(b, tap, (w.channels, *w.taps)))
+            elif plan.pack_b:
+                at_k = b.scale(loop.index, plan.columns)
+                b_row = [b.load(b.address(packed_b, at_k + at, dtype), dtype, lanes) for at in starts]
+            else:
+                b_row = [
+                    g.produce(b, g.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
+                    for at, mask in zip(starts, masks, strict=True)
+                ]
             for i in range(rows):
                 if plan.pack_a:
                     steps = (1, g.a_stride) if g.a_by_rows else (plan.rows, 1)
@@ -89,7 +99,7 @@ def _products(
                 for v, vector in enumerate(b_row):
                     number = i * len(b_row) + v
                     loop.carried[number] = b.multiply_add(element, vector, loop.carried[number], dtype)
-        sums = loop.carried
+        sums = loop.carried[: len(places)]
 
     def finish() -> None:
         _finish(g, b, sums, places, count)

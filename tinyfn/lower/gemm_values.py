@@ -28,6 +28,11 @@ def is_index(node: UOp) -> bool:
     return node.dtype is dtypes.int64 and (node.op is CONST or node.op in sint.INDEX_OPS)
 
 
+def loads(expression: UOp) -> list[UOp]:
+    """The positions of all loads of an expression."""
+    return [node.src[0] for node in toposort([expression]) if node.op is LOAD]
+
+
 class Evaluation:
     """The values of expressions for the lanes of one vector, each made once.
 
