@@ -123,10 +123,10 @@ def _literal(node: UOp) -> str:
 def _parameter(value: Any, inner: dict[Graph, str]) -> str:
     if isinstance(value, Graph):
         return inner[value]
+    if hasattr(value, "call") and hasattr(value, "name"):  # a host function, which is a tuple too
+        return f"{value.name}_function"
     if isinstance(value, tuple):
         return f"({', '.join([_parameter(v, inner) for v in value])}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.dtype):
         return f'dtype("{value.name}")'
-    if hasattr(value, "call") and hasattr(value, "name"):
-        return f"{value.name}_function"
     return repr(value)
