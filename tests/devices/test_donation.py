@@ -10,7 +10,7 @@ import pytest
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn import jit
+from tinyfn import jit, optax_like
 from tinyfn.devices import default_device, set_default_device
 from tinyfn.trace.array import Array
 
@@ -402,3 +402,26 @@ def test_random_programs_do_write_in_place() -> None:
             where(a) in places for a in jit(random_program(seed), donate_argnums=(0, 1, 2))(*given)
         )
     assert written >= 40
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_adam_updates_donated_parameters_and_state_in_place(fused: bool) -> None:
+    optimizer = optax_like.adam(1e-2, fused=fused)
+    shapes = [(30, 40), (40,), (40, 7), (7,), (30, 40)]
+    params = [fresh(numbers(*shape, seed=i)) for i, shape in enumerate(shapes)]
+    gradients = [numbers(*shape, seed=i + 50) for i, shape in enumerate(shapes)]
+    donating, plain = jit(optimizer.step, donate_argnums=(0, 2)), jit(optimizer.step)
+    state, expected, expected_state = (
+        optimizer.init(params),
+        [p + 0.0 for p in params],
+        optimizer.init(params),
+    )
+    params, state = donating(params, gradients, state)
+    expected, expected_state = plain(expected, gradients, expected_state)
+    places = {where(a) for a in leaves((params, state)) if a.size > 1}
+    for _ in range(3):
+        params, state = donating(params, gradients, state)
+        expected, expected_state = plain(expected, gradients, expected_state)
+        assert {where(a) for a in leaves((params, state)) if a.size > 1} == places
+    for a, b in zip(leaves((params, state)), leaves((expected, expected_state)), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
