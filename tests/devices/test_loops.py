@@ -13,7 +13,8 @@ import tinyfn.numpy as tnp
 from tests.agreement import assert_jit_agrees
 from tinyfn import lax
 from tinyfn.devices import default_device, set_default_device
-from tinyfn.devices.loops import NativeLoop
+from tinyfn.devices.loops import KernelLoop, NativeLoop
+from tinyfn.lower import unrolled
 from tinyfn.trace import dtype as dtypes
 
 
@@ -23,6 +24,21 @@ def on_the_cpu() -> Iterator[None]:
     set_default_device("cpu")
     yield
     set_default_device(before)
+
+
+@pytest.fixture
+def looped(monkeypatch: pytest.MonkeyPatch) -> list[KernelLoop]:
+    """The loops round kernels that are run, which all scans are here."""
+    runs: list[KernelLoop] = []
+    original = KernelLoop.__call__
+
+    def call(self: KernelLoop, *arrays: Any) -> Any:
+        runs.append(self)
+        return original(self, *arrays)
+
+    monkeypatch.setattr(KernelLoop, "__call__", call)
+    monkeypatch.setattr(unrolled, "MOST_ELEMENTS", 0)
+    return runs
 
 
 @pytest.fixture
@@ -194,3 +210,96 @@ def test_a_loop_without_a_known_end_can_be_stopped(
     for n in (0, 6, 7, 8, 70):
         assert [int(x) for x in count(n)] == [n * (n - 1) // 2, n]
     assert len(called) == 5
+
+
+# Larger bodies: a native loop round their kernels.
+
+SCANS = [name for name in CASES if "while" not in name and name != "numbers of lanes"]
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_loops_round_kernels(looped: list[Any], name: str) -> None:
+    f, args = CASES[name]
+    assert_jit_agrees(f, *args)
+    # Those without kernels have none to run.
+    assert len(looped) == (name not in ("empty arrays", "swapped", "handed on"))
+
+
+@pytest.mark.parametrize("name", ["recurrent", "reductions", "movement", "without xs", "fori"])
+def test_gradients_round_kernels(looped: list[Any], name: str) -> None:
+    f, args = CASES[name]
+
+    def loss(*args: Any) -> Any:
+        return sum((x.astype("float32") ** 2).sum() for x in tinyfn.tree.leaves(f(*args)))
+
+    gradient = tinyfn.grad(loss, tuple(range(len(args))))
+    for found, wanted in zip(tinyfn.jit(gradient)(*args), gradient(*args), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
+    assert len(looped) == 2
+
+
+CARRIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "in several places": lambda a, b, x: ((a + x, a + x), (a + x, a, x)),
+    "swapped and new": lambda a, b, x: ((b, a * 0.5 + x), a),
+    "handed on": lambda a, b, x: ((a, b + a), (a, b)),
+    "one of the xs": lambda a, b, x: ((x, a + b), b),
+    "in place": lambda a, b, x: ((a + x, b * 2.0), None),
+    "a constant": lambda a, b, x: ((tnp.ones_like(a), b + a), a),
+    "turned": lambda a, b, x: ((a.T[::-1] + b, b.T), (a.T, x)),
+    "the same twice": lambda a, b, x: ((b, b), (b, b)),
+}
+
+
+@pytest.mark.parametrize("name", CARRIES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_where_carries_come_from(looped: list[Any], name: str, reverse: bool, length: int) -> None:
+    def f(a: Any, b: Any, xs: Any) -> Any:
+        return lax.scan(lambda c, x: CARRIES[name](*c, x), (a, b), xs, reverse=reverse)
+
+    args = numbers(3, 3), numbers(3, 3, seed=1), numbers(length, 3, 3, seed=2)
+    before = [np.asarray(a).copy() for a in args]
+    assert_jit_agrees(f, *args)
+    jitted = tinyfn.jit(f)
+    first = [np.asarray(x).copy() for x in tinyfn.tree.leaves(jitted(*args))]
+    again = tinyfn.tree.leaves(jitted(*args))
+    for x, y in zip(first, again, strict=True):
+        np.testing.assert_array_equal(x, y)
+    for array, value in zip(args, before, strict=True):
+        np.testing.assert_array_equal(array, value)  # nothing was written over what was given
+
+
+def test_results_are_memory_of_their_own(looped: list[Any]) -> None:
+    """Last carries and ys of one call are not written by the next, nor is one in another's memory."""
+    f = tinyfn.jit(lambda a, xs: lax.scan(lambda c, x: (c + x, c + x), a, xs))
+    a, xs = numbers(4), numbers(6, 4, seed=1)
+    kept = [f(a * i, xs) for i in range(4)]
+    for i, (last, ys) in enumerate(kept):
+        np.testing.assert_array_equal(last, ys[-1])
+        np.testing.assert_allclose(last, a * i + xs.sum(0), rtol=1e-5, atol=1e-6)
+        assert not np.shares_memory(np.asarray(last), np.asarray(ys))
+
+
+def test_a_network_of_some_size() -> None:
+    """An LSTM with threads, products and residuals, against float64."""
+
+    def loss(p: Any, xs: Any) -> Any:
+        def step(carry: Any, x: Any) -> Any:
+            h, c = carry
+            i, f, g, o = tnp.split(x @ p["w"] + h @ p["u"] + p["b"], 4, axis=1)
+            c = c / (1.0 + tnp.exp(-f)) + tnp.tanh(g) / (1.0 + tnp.exp(-i))
+            h = tnp.tanh(c) / (1.0 + tnp.exp(-o))
+            return (h, c), h
+
+        zeros = tnp.zeros((xs.shape[1], 40), xs.dtype)
+        return (lax.scan(step, (zeros, zeros), xs)[1] ** 2).mean()
+
+    p = {"w": numbers(24, 160) * 0.2, "u": numbers(40, 160, seed=1) * 0.1, "b": numbers(160, seed=2) * 0.1}
+    xs = numbers(30, 17, 24, seed=3)
+    value, gradient = tinyfn.jit(tinyfn.value_and_grad(loss))(p, xs)
+    wide = tinyfn.tree.map(lambda x: x.astype("float64"), (p, xs))
+    wanted, wanted_gradient = tinyfn.value_and_grad(loss)(*wide)
+    np.testing.assert_allclose(value, wanted, rtol=1e-5)
+    for name in p:
+        scale = float(abs(wanted_gradient[name]).max())
+        np.testing.assert_allclose(gradient[name], wanted_gradient[name], rtol=1e-4, atol=1e-5 * scale)

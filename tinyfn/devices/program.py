@@ -142,6 +142,16 @@ class Parts:
         return module
 
 
+class Layout(NamedTuple):
+    """The slots of a program: how many, which the outputs are in, what makes arrays for those that kernels write, and which
+    outputs are written over a donated input (its slot)."""
+
+    size: int
+    outputs: tuple[int, ...]
+    makes: dict[int, Callable[[], np.ndarray]]
+    in_place: dict[int, int]
+
+
 class Program:
     """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
 
@@ -225,6 +235,21 @@ class Program:
     def overwrites(self) -> bool:
         """Whether a call may overwrite donated inputs."""
         return bool(self.memory.in_place)
+
+    def kernels(self) -> Kernels | None:
+        """The kernels, if the program is nothing else."""
+        segment = self._segments[0] if len(self._segments) == 1 else None
+        return segment.kernels if isinstance(segment, _Segment) else None
+
+    def layout(self) -> Layout:
+        """What `kernels` work on: how many slots there are, those of the outputs, and what all but inputs and outputs need."""
+        needed = {
+            slot: make for each in self._segments if isinstance(each, _Segment) for slot, make in each.makes
+        }
+        in_place = {
+            each.output: each.donor for s in self._segments if isinstance(s, _Segment) for each in s.in_place
+        }
+        return Layout(self._size, tuple(self._outputs), needed, in_place)
 
     def native(self) -> Native | None:
         """What a call path of its own needs of the program; None if Python's objects are not as native code knows them."""

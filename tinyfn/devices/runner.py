@@ -211,6 +211,91 @@ no:
 """
 
 
+# Kernels again and again, on arrays that are found by a table of addresses. After each step: copies (to and from which entry of
+# the table, bytes), swaps of entries, and each entry goes on by its stride.
+_LOOP = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @tinyfn_loop(ptr %kernels, ptr %table, ptr %strides, i64 %entries,
+                         ptr %copies, i64 %copied, ptr %swaps, i64 %swapped, i64 %steps) {
+entry:
+  br label %head
+head:
+  %step = phi i64 [ 0, %entry ], [ %step.next, %after ]
+  %step.more = icmp slt i64 %step, %steps
+  br i1 %step.more, label %body, label %done
+body:
+  call void @run(ptr %kernels, ptr %table)
+  br label %copy
+copy:
+  %c = phi i64 [ 0, %body ], [ %c.next, %copy.body ]
+  %c.more = icmp slt i64 %c, %copied
+  br i1 %c.more, label %copy.body, label %swap
+copy.body:
+  %record = getelementptr inbounds [3 x i64], ptr %copies, i64 %c
+  %to = load i64, ptr %record, align 8
+  %from.address = getelementptr inbounds i64, ptr %record, i64 1
+  %from = load i64, ptr %from.address, align 8
+  %bytes.address = getelementptr inbounds i64, ptr %record, i64 2
+  %bytes = load i64, ptr %bytes.address, align 8
+  %target.address = getelementptr inbounds ptr, ptr %table, i64 %to
+  %target = load ptr, ptr %target.address, align 8
+  %source.address = getelementptr inbounds ptr, ptr %table, i64 %from
+  %source = load ptr, ptr %source.address, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  %c.next = add nuw nsw i64 %c, 1
+  br label %copy
+swap:
+  %s = phi i64 [ 0, %copy ], [ %s.next, %swap.body ]
+  %s.more = icmp slt i64 %s, %swapped
+  br i1 %s.more, label %swap.body, label %advance
+swap.body:
+  %pair = getelementptr inbounds [2 x i64], ptr %swaps, i64 %s
+  %one = load i64, ptr %pair, align 8
+  %other.address = getelementptr inbounds i64, ptr %pair, i64 1
+  %other = load i64, ptr %other.address, align 8
+  %one.place = getelementptr inbounds ptr, ptr %table, i64 %one
+  %other.place = getelementptr inbounds ptr, ptr %table, i64 %other
+  %one.value = load ptr, ptr %one.place, align 8
+  %other.value = load ptr, ptr %other.place, align 8
+  store ptr %other.value, ptr %one.place, align 8
+  store ptr %one.value, ptr %other.place, align 8
+  %s.next = add nuw nsw i64 %s, 1
+  br label %swap
+advance:
+  %e = phi i64 [ 0, %swap ], [ %e.next, %advance.body ]
+  %e.more = icmp slt i64 %e, %entries
+  br i1 %e.more, label %advance.body, label %after
+advance.body:
+  %stride.address = getelementptr inbounds i64, ptr %strides, i64 %e
+  %stride = load i64, ptr %stride.address, align 8
+  %place = getelementptr inbounds i64, ptr %table, i64 %e
+  %value = load i64, ptr %place, align 8
+  %moved = add i64 %value, %stride
+  store i64 %moved, ptr %place, align 8
+  %e.next = add nuw nsw i64 %e, 1
+  br label %advance
+after:
+  %step.next = add nuw nsw i64 %step, 1
+  br label %head
+done:
+  ret void
+}
+"""
+
+
+@cache
+def loop_runner() -> Callable[..., None]:
+    """`tinyfn_loop`: called with addresses of kernels, table and strides, the number of entries of these, the addresses and
+    numbers of copies and swaps, and the number of steps."""
+    text = _RUN.replace("BASE", _FROM_TABLE).replace("ITEMS", _TABLE_ITEMS) + _LOOP
+    module = compile_ir(text, host_target(), symbols=symbols())
+    module.keep_forever()
+    address, number = ctypes.c_void_p, ctypes.c_int64
+    kinds = (address, address, address, number, address, number, address, number, number)
+    return ctypes.CFUNCTYPE(None, *kinds)(module.function("tinyfn_loop"))
+
+
 class Runner(NamedTuple):
     """The native functions, called with addresses; the last two are None where the layout of objects is not known."""
 

@@ -131,13 +131,17 @@ def _native_loop(node: UOp) -> Callable[..., Any] | None:
     constants = params["constants"]
 
     def make() -> Callable[..., Any] | None:
-        from ..devices.loops import NativeLoop
+        from ..devices.loops import NativeLoop, kernel_loop
         from ..lower.unrolled import loop_code
 
         step = simplified(body)
         test = None if condition is None else simplified(condition)
         text = loop_code(step, constants, carries, reverse, test)
-        return None if text is None else NativeLoop(text, step, length, constants, carries)
+        if text is not None:
+            return NativeLoop(text, step, length, constants, carries)
+        return (
+            kernel_loop(step, _host_step, length, constants, carries, reverse) if condition is None else None
+        )
 
     key = "native loop", condition, length, constants, carries, reverse
     found: list[Callable[..., Any] | None] = body.derive(key, lambda: [make()])
