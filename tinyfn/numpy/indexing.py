@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -527,119 +527,6 @@ def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
     return x.concrete(f"{what} it (the result's size would depend on its values)", ConcretizationError)
 
 
-def unique(
-    ar: ArrayLike,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-) -> Any:
-    """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of
-    them each element is, and how often they occur, as int32.
-
-    Under jit `size` is needed: more than that many are left out, and places left over get `fill_value` (the least
-    element), the position of the first element and the count 0."""
-    x = operand(ar, "unique")
-    if size is not None:
-        found: Any = _unique_of_size(x, axis, equal_nan, size, fill_value)
-        chosen = [found[0], *[f for f, asked in zip(found[1:], (return_index, return_inverse, return_counts), strict=True)
-                              if asked]]  # fmt: skip
-        return chosen[0] if len(chosen) == 1 else tuple(chosen)
-    attempt = "take its distinct elements (the result's size would depend on its values: give `size`)"
-    value = x.concrete(attempt, ConcretizationError)
-    found = np.unique(  # type: ignore[call-overload]
-        value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
-    )
-    if not isinstance(found, tuple):
-        return wrap(np.asarray(found))
-    return tuple([wrap(np.asarray(found[0])), *[wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]])
-
-
-def _unique_of_size(
-    x: Array, axis: int | None, equal_nan: bool, size: int, fill_value: Any
-) -> tuple[Array, Array, Array, Array]:
-    """The first `size` distinct elements, where each comes first, which each element is, and the counts."""
-    from .reductions import cumsum
-
-    if axis is not None and x.ndim != 1:
-        raise NotImplementedError(
-            f"unique with `size` takes all elements, not slices along an axis{at_user()}"
-        )
-    flat = reshape(x, (x.size,))
-    n = x.size
-    if n == 0:
-        none = full_of(0, dtypes.int32, (size,))
-        values = o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,))
-        return values, none, full_of(0, dtypes.int32, x.shape), none
-    order = argsort(flat)
-    ordered = take(flat, order, mode="clip")
-    later, earlier = slice_axis(ordered, 0, 1, n), slice_axis(ordered, 0, 0, n - 1)
-    differs = not_equal(later, earlier)
-    if equal_nan and dtypes.is_inexact(x.dtype):
-        differs = bitwise_and(differs, logical_not(bitwise_and(isnan(later), isnan(earlier))))
-    first = concatenate_arrays([full_of(True, dtypes.bool_, (1,)), differs], 0)
-    group = subtract(cumsum(cast(first, dtypes.int32)), 1)
-    place = where(first, group, size)
-    fill = getitem(ordered, 0) if fill_value is None else cast(fill_value, x.dtype)
-    values = AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
-    start = o.broadcast_to(getitem(order, 0), (size,))
-    positions = AtIndex(start, place).set(order, mode="drop")
-    counts = AtIndex(full_of(0, dtypes.int32, (size,)), group).add(1, mode="drop")
-    inverse = AtIndex(full_of(0, dtypes.int32, (n,)), order).set(group)
-    return values, positions, reshape(inverse, x.shape), counts
-
-
-class UniqueAll(NamedTuple):
-    """The results of `unique_all`."""
-
-    values: Array
-    indices: Array
-    inverse_indices: Array
-    counts: Array
-
-
-class UniqueCounts(NamedTuple):
-    """The results of `unique_counts`."""
-
-    values: Array
-    counts: Array
-
-
-class UniqueInverse(NamedTuple):
-    """The results of `unique_inverse`."""
-
-    values: Array
-    inverse_indices: Array
-
-
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """The distinct elements in order (each NaN is one of its own), where each comes first, which of them each
-    element of x is, and how often each occurs; `size` as for `unique`."""
-    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
-
-
-def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The distinct elements in order (each NaN is one of its own), and how often each occurs; `size` as for
-    `unique`."""
-    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
-
-
-def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The distinct elements in order (each NaN is one of its own), and which of them each element of x is;
-    `size` as for `unique`."""
-    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
-
-
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The distinct elements in order, each NaN being one of its own; `size` as for `unique`."""
-    result: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
-    return result
-
-
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Array:
     """The slices along an axis for which a known 1-d condition holds."""
     known = _known(operand(condition, "compress"), "select by")
@@ -686,17 +573,6 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     where_new = np.where(at < 0, at + n, at).reshape(-1)
     order = np.insert(np.arange(n), where_new if at.ndim else int(where_new[0]), n + np.arange(count))
     return take(concatenate_arrays([x, new], place), order, place)
-
-
-def isin(
-    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
-) -> Array:
-    """Whether each element is among the others."""
-    from .reductions import any
-
-    x, others = promoted(operand(element, "isin"), operand(test_elements, "isin"))
-    found = any(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
-    return logical_not(found) if invert else found
 
 
 def apply_along_axis(

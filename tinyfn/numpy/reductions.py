@@ -838,6 +838,20 @@ def percentile(
     return quantile(a, share, axis, None, overwrite_input, method, keepdims)
 
 
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`nanquantile` with q in percent."""
+    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
+    return nanquantile(a, share, axis, None, overwrite_input, method, keepdims)
+
+
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:

@@ -1,0 +1,178 @@
+"""Grids and positions by slices, blocks, and windows. Imported when one of them is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace.array import Array
+from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand
+from .creation import arange, array, linspace, meshgrid
+from .elementwise import abs as abs_
+from .elementwise import cos, multiply, subtract
+from .manipulation import atleast_1d, concatenate, expand_dims, stack, tril_indices, triu_indices
+from .manipulation import split as split_
+
+s_, index_exp = np.s_, np.index_exp
+
+
+def _range(part: slice) -> Array:
+    """The numbers of a slice; an imaginary step is how many, the end being one of them."""
+    start = 0 if part.start is None else part.start
+    if isinstance(part.step, complex):
+        result: Array = linspace(start, part.stop, int(abs(part.step)))
+        return result
+    return arange(start, part.stop, 1 if part.step is None else part.step)
+
+
+class _Grid:
+    """`mgrid[0:3, 0:1:5j]`: the coordinates of a grid, stacked; `ogrid`: a tuple of arrays that broadcast to it."""
+
+    def __init__(self, sparse: bool):
+        self._sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return _range(key)
+        axes = meshgrid(*[_range(part) for part in key], indexing="ij", sparse=self._sparse)
+        return axes if self._sparse else stack(axes)
+
+
+mgrid, ogrid = _Grid(False), _Grid(True)
+
+
+class _Joined:
+    """`r_[0:3, 5, x]`: slices, numbers and arrays one after another; `c_` as the columns of a matrix."""
+
+    def __init__(self, columns: bool):
+        self._columns = columns
+
+    def __getitem__(self, key: Any) -> Array:
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(part, str) for part in parts):
+            raise NotImplementedError(
+                f"r_ and c_ take no directives as text{at_user()}: use concatenate or stack"
+            )
+        arrays = [atleast_1d(_range(part) if isinstance(part, slice) else array(part)) for part in parts]
+        if self._columns:
+            arrays = [expand_dims(a, 1) if a.ndim == 1 else a for a in arrays]
+        return concatenate(arrays, -1 if self._columns else 0)
+
+
+r_, c_ = _Joined(False), _Joined(True)
+
+
+def block(arrays: Any) -> Array:
+    """Nested lists of blocks joined: the innermost along the last axis, the next along the one before, and so on."""
+
+    def depth(x: Any) -> int:
+        return 1 + max([depth(part) for part in x], default=0) if isinstance(x, list) else 0
+
+    levels = depth(arrays)
+
+    def joined(x: Any, level: int) -> Array:
+        if level == 0:
+            if isinstance(x, list):
+                raise ValueError(f"block: the lists are not nested alike{at_user()}")
+            made = operand(x, "block")
+            while made.ndim < max(levels, 1):
+                made = expand_dims(made, 0)
+            return made
+        if not isinstance(x, list) or not x:
+            raise ValueError(f"block: the lists are not nested alike, or one is empty{at_user()}")
+        return concatenate([joined(part, level - 1) for part in x], -level)
+
+    result = joined(arrays, levels)
+    return result if levels else operand(arrays, "block")
+
+
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """`split` along the third axis."""
+    return split_(ary, indices_or_sections, 2)
+
+
+def _matrix(arr: ArrayLike, what: str) -> tuple[int, int]:
+    x = operand(arr, what)
+    if x.ndim != 2:
+        raise ValueError(f"{what} takes a matrix, not {described(x)}{at_user()}")
+    return x.shape[0], x.shape[1]
+
+
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and below the k-th diagonal of a matrix."""
+    rows, columns = _matrix(arr, "tril_indices_from")
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and above the k-th diagonal of a matrix."""
+    rows, columns = _matrix(arr, "triu_indices_from")
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The positions of the diagonal of an array whose axes have one size."""
+    x = operand(arr, "diag_indices_from")
+    if x.ndim < 2 or len(set(x.shape)) != 1:
+        raise ValueError(
+            f"diag_indices_from: the axes of {described(x)} differ in size, or there is one{at_user()}"
+        )
+    return (iota(dtypes.DEFAULT_INT, (x.shape[0],), 0),) * x.ndim
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+    """The positions where mask_func(ones((n, n)), k) is not 0."""
+    from .creation import ones
+    from .indexing import nonzero
+
+    return nonzero(mask_func(ones((n, n)), k))
+
+
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
+    """The function of the array and each axis in turn; axes that it takes away are put back with size 1."""
+    result = operand(a, "apply_over_axes")
+    for axis in (axes,) if isinstance(axes, int) else axes:
+        place = axis % result.ndim
+        found = operand(func(result, place), "apply_over_axes")
+        result = found if found.ndim == result.ndim else expand_dims(found, place)
+    return result
+
+
+# Windows of m points
+
+
+def _window(m: int, dtype: DTypeLike, values: Callable[[Array], Array]) -> Array:
+    """The values at 0 ... 1; 1 for a single point."""
+    target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
+    if m == 1:
+        return linspace(1.0, 1.0, 1, dtype=target)  # type: ignore[no-any-return]
+    return values(linspace(0.0, 1.0, max(m, 0), dtype=target))
+
+
+def bartlett(M: int) -> Array:
+    """The triangular window."""
+    return _window(M, None, lambda t: subtract(1.0, abs_(subtract(multiply(t, 2.0), 1.0))))
+
+
+def hanning(M: int) -> Array:
+    """The Hann window, 0.5 - 0.5 cos(2 pi t)."""
+    return _window(M, None, lambda t: 0.5 - 0.5 * cos(2 * np.pi * t))
+
+
+def hamming(M: int) -> Array:
+    """The Hamming window, 0.54 - 0.46 cos(2 pi t)."""
+    return _window(M, None, lambda t: 0.54 - 0.46 * cos(2 * np.pi * t))
+
+
+def blackman(M: int) -> Array:
+    """The Blackman window, 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t)."""
+    return _window(M, None, lambda t: 0.42 - 0.5 * cos(2 * np.pi * t) + 0.08 * cos(4 * np.pi * t))
+
+
+__all__ = [
+    "apply_over_axes", "bartlett", "blackman", "block", "c_", "diag_indices_from", "dsplit", "hamming", "hanning", "index_exp",
+    "mask_indices", "mgrid", "ogrid", "r_", "s_", "tril_indices_from", "triu_indices_from",
+]  # fmt: skip

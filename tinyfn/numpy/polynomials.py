@@ -1,0 +1,166 @@
+"""Polynomials given by their coefficients, the highest power first, as in NumPy. Imported when one of them is first used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace.array import Array
+from .common import (
+    ArrayLike,
+    at_user,
+    concatenate_arrays,
+    described,
+    full_of,
+    inexact,
+    iota,
+    operand,
+    promoted,
+)
+from .contraction import convolve, vander
+from .creation import eye
+from .elementwise import add, divide, multiply, negative, subtract
+from .manipulation import concatenate
+
+
+def _vector(p: ArrayLike, what: str) -> Array:
+    x = operand(p, what)
+    if x.ndim > 1:
+        raise ValueError(f"{what} takes 1-d coefficients, not {described(x)}{at_user()}")
+    return x if x.ndim else x[None]
+
+
+def _aligned(a1: ArrayLike, a2: ArrayLike, what: str) -> list[Array]:
+    """Both with as many coefficients, zeros in front."""
+    xs = promoted(_vector(a1, what), _vector(a2, what))
+    n = max(x.shape[0] for x in xs)
+    return [
+        concatenate_arrays([full_of(0, x.dtype, (n - x.shape[0],)), x], 0) if x.shape[0] < n else x
+        for x in xs
+    ]
+
+
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials."""
+    return add(*_aligned(a1, a2, "polyadd"))
+
+
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials."""
+    return subtract(*_aligned(a1, a2, "polysub"))
+
+
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The product of two polynomials; leading zeros are kept."""
+    x, y = promoted(_vector(a1, "polymul"), _vector(a2, "polymul"))
+    return convolve(x, y)
+
+
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+    """The quotient and the rest of u / v, whose first coefficient must not be 0; the rest has as many coefficients as u."""
+    rest, divisor = promoted(
+        inexact(_vector(u, "polydiv"), "polydiv"), inexact(_vector(v, "polydiv"), "polydiv")
+    )
+    m, n = rest.shape[0], divisor.shape[0]
+    if m < n:
+        return full_of(0, rest.dtype, (1,)), rest
+    quotient = []
+    for k in range(m - n + 1):
+        factor = divide(rest[k], divisor[0])
+        quotient.append(factor[None])
+        rest = rest.at[k : k + n].add(negative(multiply(factor, divisor)))
+    return concatenate_arrays(quotient, 0), rest
+
+
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The m-th derivative of a polynomial."""
+    x = _vector(p, "polyder")
+    if m < 0:
+        raise ValueError(f"polyder: m={m} must be 0 or more{at_user()}")
+    for _ in range(m):
+        n = x.shape[0]
+        powers = n - 1 - iota(dtypes.DEFAULT_INT, (n,), 0)
+        x = multiply(x, powers)[: n - 1]
+    return x
+
+
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+    """The m-th integral of a polynomial with the constants k (0), the first being that of the first integration."""
+    x = inexact(_vector(p, "polyint"), "polyint")
+    constants = full_of(0, x.dtype, (m,)) if k is None else o.broadcast_to(_vector(k, "polyint"), (m,))
+    for i in range(m):
+        n = x.shape[0]
+        powers = n - iota(dtypes.DEFAULT_INT, (n,), 0)
+        x = concatenate([divide(x, powers), constants[i][None]])
+    return x
+
+
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The polynomial with the first coefficient 1 that has these zeros, or the eigenvalues of a square matrix as zeros."""
+    zeros = inexact(seq_of_zeros, "poly")
+    if zeros.ndim == 2:
+        from ..linalg import eigvals
+
+        zeros = eigvals(zeros)
+    result = full_of(1, zeros.dtype, (1,))
+    for i in range(zeros.shape[0]):
+        result = convolve(result, concatenate([full_of(1, zeros.dtype, (1,)), negative(zeros[i])[None]]))
+    return result
+
+
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    """The complex zeros of a polynomial: the eigenvalues of its companion matrix.
+
+    Zeros in front and at the end are taken off first, so p must be known; without `strip_zeros` its first coefficient must
+    not be 0, and p may be traced."""
+    from ..linalg import eigvals
+
+    x = inexact(_vector(p, "roots"), "roots")
+    trailing = 0
+    if strip_zeros:
+        from ..trace.errors import ConcretizationError
+
+        known = x.concrete("take off its leading zeros (or give strip_zeros=False)", ConcretizationError)
+        nonzero = np.flatnonzero(known)
+        if nonzero.size == 0:
+            return full_of(0, dtypes.complex64, (0,))
+        trailing = known.size - 1 - int(nonzero[-1])
+        x = x[int(nonzero[0]) : int(nonzero[-1]) + 1]
+    n = x.shape[0] - 1
+    if n < 1:
+        found = full_of(0, eigvals(eye(1, dtype=x.dtype)).dtype, (0,))
+    else:
+        companion = eye(n, k=-1, dtype=x.dtype).at[0].set(negative(divide(x[1:], x[0])))
+        found = eigvals(companion)
+    return concatenate([found, full_of(0, found.dtype, (trailing,))]) if trailing else found
+
+
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, *, w: ArrayLike | None = None
+) -> Array:
+    """The coefficients of the polynomial of degree `deg` that fits the points (x, y) best in least squares, weighted by w.
+
+    x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k)."""
+    from ..linalg import lstsq
+    from .elementwise import sqrt, square
+    from .reductions import sum as sum_
+
+    at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))
+    if at.ndim != 1 or values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
+        raise ValueError(
+            f"polyfit takes points x (n,) and y (n,) or (n, k), not {described(at, values)}{at_user()}"
+        )
+    powers = vander(at, deg + 1)
+    if w is not None:
+        weights: Any = inexact(w, "polyfit")[:, None]
+        powers = multiply(powers, weights)
+        values = multiply(values, weights if values.ndim == 2 else weights[:, 0])
+    scale = sqrt(sum_(square(powers), 0))
+    found = lstsq(divide(powers, scale), values, rcond)[0]
+    return divide(found, scale if values.ndim == 1 else scale[:, None])
+
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots"]

@@ -1,0 +1,228 @@
+"""The distinct elements of arrays, and arrays as sets. Imported when one of them is first used."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace.array import Array, wrap
+from ..trace.errors import ConcretizationError
+from ..trace.index import reshape
+from ..trace.indexing import AtIndex, getitem
+from .common import ArrayLike, at_user, cast, concatenate_arrays, full_of, operand, promoted, slice_axis
+from .elementwise import bitwise_and, equal, isnan, logical_not, not_equal, subtract, where
+from .indexing import argsort, take
+from .reductions import any as any_
+from .reductions import cumsum
+
+
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    """Whether each element is among the others."""
+    x, others = promoted(operand(element, "isin"), operand(test_elements, "isin"))
+    found = any_(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
+    return logical_not(found) if invert else found
+
+
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Any:
+    """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of
+    them each element is, and how often they occur, as int32.
+
+    Under jit `size` is needed: more than that many are left out, and places left over get `fill_value` (the least
+    element), the position of the first element and the count 0."""
+    x = operand(ar, "unique")
+    if size is not None:
+        found: Any = _unique_of_size(x, axis, equal_nan, size, fill_value)
+        chosen = [found[0], *[f for f, asked in zip(found[1:], (return_index, return_inverse, return_counts), strict=True)
+                              if asked]]  # fmt: skip
+        return chosen[0] if len(chosen) == 1 else tuple(chosen)
+    attempt = "take its distinct elements (the result's size would depend on its values: give `size`)"
+    value = x.concrete(attempt, ConcretizationError)
+    found = np.unique(  # type: ignore[call-overload]
+        value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
+    if not isinstance(found, tuple):
+        return wrap(np.asarray(found))
+    return tuple([wrap(np.asarray(found[0])), *[wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]])
+
+
+def _unique_of_size(
+    x: Array, axis: int | None, equal_nan: bool, size: int, fill_value: Any
+) -> tuple[Array, Array, Array, Array]:
+    """The first `size` distinct elements, where each comes first, which each element is, and the counts."""
+    if axis is not None and x.ndim != 1:
+        raise NotImplementedError(
+            f"unique with `size` takes all elements, not slices along an axis{at_user()}"
+        )
+    flat = reshape(x, (x.size,))
+    n = x.size
+    if n == 0:
+        none = full_of(0, dtypes.int32, (size,))
+        values = o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,))
+        return values, none, full_of(0, dtypes.int32, x.shape), none
+    order = argsort(flat)
+    ordered = take(flat, order, mode="clip")
+    later, earlier = slice_axis(ordered, 0, 1, n), slice_axis(ordered, 0, 0, n - 1)
+    differs = not_equal(later, earlier)
+    if equal_nan and dtypes.is_inexact(x.dtype):
+        differs = bitwise_and(differs, logical_not(bitwise_and(isnan(later), isnan(earlier))))
+    first = concatenate_arrays([full_of(True, dtypes.bool_, (1,)), differs], 0)
+    group = subtract(cumsum(cast(first, dtypes.int32)), 1)
+    place = where(first, group, size)
+    fill = getitem(ordered, 0) if fill_value is None else cast(fill_value, x.dtype)
+    values = AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
+    start = o.broadcast_to(getitem(order, 0), (size,))
+    positions = AtIndex(start, place).set(order, mode="drop")
+    counts = AtIndex(full_of(0, dtypes.int32, (size,)), group).add(1, mode="drop")
+    inverse = AtIndex(full_of(0, dtypes.int32, (n,)), order).set(group)
+    return values, positions, reshape(inverse, x.shape), counts
+
+
+class UniqueAll(NamedTuple):
+    """The results of `unique_all`."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The results of `unique_counts`."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The results of `unique_inverse`."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """The distinct elements in order (each NaN is one of its own), where each comes first, which of them each
+    element of x is, and how often each occurs; `size` as for `unique`."""
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """The distinct elements in order (each NaN is one of its own), and how often each occurs; `size` as for
+    `unique`."""
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """The distinct elements in order (each NaN is one of its own), and which of them each element of x is;
+    `size` as for `unique`."""
+    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The distinct elements in order, each NaN being one of its own; `size` as for `unique`."""
+    result: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return result
+
+
+def _raveled(ar: ArrayLike, what: str) -> Array:
+    x = operand(ar, what)
+    return reshape(x, (x.size,))
+
+
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The distinct elements of both, in order; `size` as for `unique`."""
+    both = concatenate_arrays(promoted(_raveled(ar1, "union1d"), _raveled(ar2, "union1d")), 0)
+    result: Array = unique(both, size=size, fill_value=fill_value)
+    return result
+
+
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements that are in both, in order, and with `return_indices` where each comes first in either.
+
+    `size` as for `unique`; under jit it is needed."""
+    x, y = promoted(_raveled(ar1, "intersect1d"), _raveled(ar2, "intersect1d"))
+    if not return_indices:
+        return _chosen(x, isin(x, y), size, fill_value)
+    if size is not None:
+        raise NotImplementedError(f"intersect1d with `return_indices` takes no `size`{at_user()}")
+    attempt = "intersect it (the result's size would depend on its values)"
+    known = [v.concrete(attempt, ConcretizationError) for v in (x, y)]
+    found = np.intersect1d(known[0], known[1], assume_unique, return_indices=True)
+    return wrap(found[0]), wrap(found[1].astype(np.int32)), wrap(found[2].astype(np.int32))
+
+
+def setdiff1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements of ar1 that are not in ar2, in order; `size` as for `unique`."""
+    x, y = promoted(_raveled(ar1, "setdiff1d"), _raveled(ar2, "setdiff1d"))
+    return _chosen(x, isin(x, y, invert=True), size, fill_value)
+
+
+def setxor1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements that are in one of both alone, in order; `size` as for `unique`."""
+    x, y = promoted(_raveled(ar1, "setxor1d"), _raveled(ar2, "setxor1d"))
+    both = concatenate_arrays([x, y], 0)
+    alone = concatenate_arrays([isin(x, y, invert=True), isin(y, x, invert=True)], 0)
+    return _chosen(both, alone, size, fill_value)
+
+
+def _chosen(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
+    """The distinct elements where the mask holds."""
+    if size is None:
+        result: Array = unique(getitem(x, mask))
+        return result
+    n = x.shape[0]
+    if n == 0:
+        return o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,))
+    order = argsort(x)
+    ordered, counted = take(x, order, mode="clip"), take(mask, order, mode="clip")
+    later, earlier = slice_axis(ordered, 0, 1, n), slice_axis(ordered, 0, 0, n - 1)
+    differs = concatenate_arrays([full_of(True, dtypes.bool_, (1,)), not_equal(later, earlier)], 0)
+    # Whether an element counts is the same for equal ones, so the first of each kind stands for all.
+    first = bitwise_and(differs, counted)
+    place = where(first, subtract(cumsum(cast(first, dtypes.int32)), 1), size)
+    least = take(ordered, take(argsort(where(first, 0, 1)), 0))
+    fill = least if fill_value is None else cast(fill_value, x.dtype)
+    return AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
+
+
+__all__ = [
+    "UniqueAll", "UniqueCounts", "UniqueInverse", "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values",
+]  # fmt: skip
