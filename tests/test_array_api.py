@@ -131,5 +131,7 @@ def test_small_differences() -> None:
         with pytest.raises(ValueError, match="needs an axis"):
             function(np.ones((2, 3)))
     assert tnp.cumulative_prod(tnp.arange(1, 4), include_initial=True).tolist() == [1, 1, 2, 6]
+    for shape, mask in (((0, 1), (0, 0)), ((2, 3), (0,)), ((2, 3), (2, 0))):
+        assert tnp.zeros(shape)[np.zeros(mask, bool)].shape == np.zeros(shape)[np.zeros(mask, bool)].shape
     with pytest.raises(IndexError, match="axis 3 is out of bounds"):
         tnp.expand_dims(tnp.ones(2), 3)

@@ -162,7 +162,8 @@ class Index:
                 self.extra.append((int(mask),))
                 return 0
             for i, positions in enumerate(np.nonzero(mask)):
-                if mask.shape[i] != self.x.shape[axis + i]:
+                # As in NumPy, an axis of a mask without elements fits any: nothing is taken.
+                if mask.shape[i] not in (self.x.shape[axis + i], 0):
                     raise IndexError(
                         f"a mask of shape {list(mask.shape)} does not fit axis {axis + i} of "
                         f"{dtypes.describe(self.x.dtype, self.x.shape)}; at {user_line()}"
