@@ -49,14 +49,17 @@ CANDIDATES: tuple[tuple[Any, ...], ...] = (
 )  # fmt: skip
 # Functions for which the first candidate that is accepted says little, or none is.
 SPECIAL: dict[str, tuple[Any, ...]] = {
-    "arccosh": (x + 1,), "acosh": (x + 1,), "apply_along_axis": (lambda v: v.sum(), 0, m), "apply_over_axes": (tnp.sum, t, (0, 2)),
+    "arccosh": (x + 1,), "acosh": (x + 1,), "apply_along_axis": (lambda v: v.sum(), 0, m),
+    "apply_over_axes": (tnp.sum, t, (0, 2)),
     "arange": (5,), "array_split": (x, 3), "astype": (x, "float64"), "average": (x,), "bincount": (whole,),
     "bitwise_and": (whole, other), "broadcast_shapes": ((2, 1), (3,)), "broadcast_to": (x, (2, 4)), "can_cast": ("int8", "int16"),
     "choose": (whole % 2, [x, y]), "clip": (x, 0.3, 0.6), "compress": (mask, x), "convolve": (x, y), "cross": (x[:3], y[:3]),
     "delete": (x, 1), "diag_indices": (3,), "diagonal": (m,), "digitize": (x, tnp.array([0.1, 0.5, 1.0])), "dot": (m, m),
     "dsplit": (t, 2), "einsum": ("ij,jk->ik", m, m), "expand_dims": (x, 0), "extract": (mask, x), "finfo": ("float32",),
-    "from_dlpack": (x,), "fromfunction": (lambda i, j: i + j, (2, 3)), "fill_diagonal": (m, 1.0), "full": ((2,), 3.0), "full_like": (x, 2.0),
-    "gcd": (whole, other), "histogram_bin_edges": (x,), "hsplit": (x, 2), "iinfo": ("int8",), "indices": ((2, 3),),
+    "from_dlpack": (x,), "fromfunction": (lambda i, j: i + j, (2, 3)), "fill_diagonal": (m, 1.0),
+    "full": ((2,), 3.0), "full_like": (x, 2.0),
+    "gcd": (whole, other),
+    "histogram_bin_edges": (x,), "hsplit": (x, 2), "iinfo": ("int8",), "indices": ((2, 3),),
     "insert": (x, 1, 2.0), "interp": (x, tnp.linspace(0, 1, 4), y), "isdtype": ("int8", "integral"), "isin": (whole, other),
     "issubdtype": ("int8", tnp.integer), "ix_": (whole, other), "lcm": (whole, other), "ldexp": (x, whole),
     "left_shift": (whole, other), "lexsort": ([whole, other],), "linspace": (0.0, 1.0, 5), "logspace": (0.0, 1.0, 5),
@@ -73,7 +76,8 @@ SPECIAL: dict[str, tuple[Any, ...]] = {
     "where": (mask, x, y), "power": (x, y), "pow": (x, y), "zeros_like": (x,),
     "trapezoid": (x,), "unwrap": (x,), "vecdot": (x, y), "inner": (x, y), "outer": (x, y), "kron": (m, m), "cov": (m,),
     "corrcoef": (m,), "diff": (x,), "gradient": (x,), "nan_to_num": (x,), "array": ([1.0, 2.0],), "asarray": ([1.0, 2.0],),
-    "cholesky": (spd,), "eigh": (spd,), "eigvalsh": (spd,), "matrix_power": (m, 3), "multi_dot": ([m, m, m],), "solve": (m, x[:3]),
+    "cholesky": (spd,), "eigh": (spd,), "eigvalsh": (spd,), "matrix_power": (m, 3),
+    "multi_dot": ([m, m, m],), "solve": (m, x[:3]),
     "lstsq": (m, x[:3]), "tensorinv": (tnp.reshape(m, (3, 3)), 1), "tensorsolve": (m, x[:3]), "fftfreq": (4,), "rfftfreq": (4,),
     "shape": (x,), "size": (x,), "ndim": (x,), "isscalar": (1.0,), "iterable": (x,), "isrealobj": (x,), "iscomplexobj": (x,),
     "array_repr": (x,), "array_str": (x,), "eye": (3,), "identity": (3,), "bitwise_count": (whole,), "packbits": (mask,),
@@ -82,11 +86,18 @@ SPECIAL: dict[str, tuple[Any, ...]] = {
     "zeros": ((2,),), "hanning": (4,), "hamming": (4,), "blackman": (4,), "bartlett": (4,), "svd": (m, False), "qr": (m,),
 }  # fmt: skip
 # With these every result is a fixed size.
+_OF_SIZE = (
+    "argwhere", "flatnonzero", "nonzero", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "union1d", "intersect1d", "setdiff1d", "setxor1d",
+)  # fmt: skip
 SIZED: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("argwhere", "flatnonzero", "nonzero", "unique", "unique_all", "unique_counts", "unique_inverse",
-                     "unique_values", "union1d", "intersect1d", "setdiff1d", "setxor1d"), {"size": 6}),
-    "fill_diagonal": {"inplace": False}, "bincount": {"length": 6}, "choose": {"mode": "clip"}, "ravel_multi_index": {"mode": "clip"}, "roots": {"strip_zeros": False},
-}  # fmt: skip
+    "fill_diagonal": {"inplace": False},
+    "bincount": {"length": 6},
+    "choose": {"mode": "clip"},
+    "ravel_multi_index": {"mode": "clip"},
+    "roots": {"strip_zeros": False},
+    **{name: {"size": 6} for name in _OF_SIZE},
+}
 FILES = {"load", "save", "savez"}
 
 
