@@ -433,6 +433,36 @@ def test_every_schedule_gives_the_same_bits(seed: int) -> None:
         np.testing.assert_array_equal(c, want, err_msg=str(opts))
 
 
+@pytest.mark.parametrize("rest", range(12))
+@pytest.mark.parametrize("kind", ["plain", "fused", "accumulated"])
+def test_many_packed_columns_end_with_any_number_of_them(rest: int, kind: str) -> None:
+    m, n, k = 5, 9 * 12 + rest, 40
+    a, b, bias = at_a_page_end(normal((m, k))), normal((k, n), seed=1), at_a_page_end(normal((n,), seed=2))
+
+    def plus_bias(builder: Builder, place: Place, value: Value) -> Value:
+        added = builder.read(Matrix(3, bias.dtype, row=0, column=1), place)
+        return builder.sum(value, added, dtypes.float32)
+
+    more = {
+        "plain": {},
+        "fused": {"epilogue": plus_bias, "scratch": True},
+        "accumulated": {"accumulate": True},
+    }[kind]
+    tile = [
+        Opt(OptOps.UPCAST, 1, 4),
+        Opt(OptOps.UNROLL, 1, 3),
+        Opt(OptOps.UNROLL, 0, 2),
+        Opt(OptOps.LOCAL, 1),
+    ]
+    made = []
+    for opts in ([], tile, [*tile, Opt(OptOps.GROUP, 2, 16)]):
+        c = at_a_page_end(np.ones((m, n), np.float32))
+        launch(gemm.generate("product", contraction(a, b, c, **more), HOST, opts), [a, b, c, bias], HOST)
+        made.append(c)
+    for c in made[1:]:
+        np.testing.assert_array_equal(c, made[0])
+
+
 def test_what_the_heuristic_chose_can_be_replayed() -> None:
     for sizes in [*THIN, *LARGE]:
         m, n, k = sizes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, windows_of
-from .gemm_plan import SHARED_ROWS, Plan
+from .gemm_plan import MANY_COLUMNS, SHARED_ROWS, Plan
 from .gemm_writer import Index, Value
 from .target import Target
 
@@ -31,7 +31,12 @@ class Functions:
         fits = plan.rows <= SHARED_ROWS or plan.pack_a
         partial_rows = c.m > plan.rows and c.m % plan.rows > 0
         self.shares_rows = not plan.dots and c.epilogue is not None and fits and partial_rows
-        self.shares_columns = not plan.dots and c.n > plan.columns and 0 < -c.n % plan.columns < plan.lanes
+        # At the last column those whose last vector alone is partial, or, of packed ones, those that come after many whole ones.
+        missing = -c.n % plan.columns
+        many = plan.pack_b and plan.lanes > 1 and c.n > MANY_COLUMNS * plan.columns
+        self.shares_columns = (
+            not plan.dots and c.n > plan.columns and 0 < missing and (missing < plan.lanes or many)
+        )
         self.partial = plan.k_blocks > 1 and (c.scratch or c.c.dtype != self.accumulator)
 
     def function(

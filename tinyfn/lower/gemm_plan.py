@@ -27,6 +27,8 @@ ROWS, COLUMNS, SUM = 0, 1, 2
 WINDOWS = "windows"
 # A partial tile at the last row can be done as a whole one if that has so few rows that a pointer to each fits the registers.
 SHARED_ROWS = 8
+# And one at the last column where it is one of so many that sums of columns that are not there cost little.
+MANY_COLUMNS = 8
 CALL_PRODUCTS = 1 << 17  # multiplications that are worth a call on another thread
 _SIZED = (OptOps.UPCAST, OptOps.UNROLL, OptOps.GROUP, OptOps.GROUPTOP)
 

@@ -36,8 +36,10 @@ def _products(
     masks: list[Value | None] = [None] * len(starts)
     if columns % lanes:
         masks[-1] = g.mask(b, columns % lanes)
-    elif g.shares_columns:
-        masks[-1] = b.first_lanes(b.binary("sub", c.n, column + starts[-1]), lanes)
+    elif g.shares_columns and (c.n % lanes or c.epilogue is None or c.accumulate):
+        for number in range(c.n % columns // lanes, len(starts)):
+            left = b.binary("smax", b.binary("sub", c.n, column + starts[number]), 0)
+            masks[number] = b.first_lanes(left, lanes)
     rest = c.m % rows if g.shares_rows else 0
     tile_rows = [b.binary("umin", row + i, c.m - 1) if rest and i >= rest else row + i for i in range(rows)]
     places = [
@@ -187,7 +189,11 @@ def _each(
     kept = b.local(dtype, len(sums) * lanes)
     for i, value in enumerate(sums):
         b.store(value, b.address(kept, i * lanes, dtype), dtype)
-    with b.loop(0, width, 1, nonempty=True) as across:
+    vectors = Index(None, width)
+    if g.shares_columns:
+        present = b.binary("sub", g.contraction.n, first.column) + (lanes - 1)
+        vectors = b.binary("umin", b.binary("udiv", present, lanes), width)
+    with b.loop(0, vectors, 1, nonempty=True) as across:
         column = b.add(first.column, b.scale(across.index, lanes))
         mask = places[width - 1].mask
         if mask is not None:
