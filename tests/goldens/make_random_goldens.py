@@ -20,8 +20,8 @@ flattened in C order: floats as ``float.hex()`` (exact for every width), integer
 
 Key words, bits, integer samples, permutations and uniform samples on [0, 1) are exact on every machine.
 Uniform samples on another interval may differ by one ulp (a multiply and an add, fused or not). Samples that
-go through ``log``, ``erf_inv`` or ``tan`` are XLA's approximations on the CPU: compare those with a tolerance
-of a few ulp.
+go through ``log``, ``erf_inv``, ``tan`` or a loop of rejections are XLA's approximations on the CPU: compare
+those with a tolerance of a few ulp.
 """
 
 from __future__ import annotations
@@ -128,6 +128,47 @@ CASES: list[Case] = [
     ("gumbel", {"shape": [5], "dtype": "float32", "mode": "high"}),
     ("exponential", {"shape": [5], "dtype": "float16"}),
     ("rademacher", {"shape": [5], "dtype": "int32"}),
+    ("gamma", {"a": array([0.05, 0.5, 1.0, 2.5, 40.0], "float32")}),
+    ("gamma", {"a": 3.0, "shape": [2, 3]}),
+    ("loggamma", {"a": array([0.01, 0.5, 1.0, 2.5, 40.0], "float32")}),
+    ("beta", {"a": 0.5, "b": array([0.5, 2.0, 9.0], "float32")}),
+    ("dirichlet", {"alpha": array([0.3, 1.0, 4.0], "float32"), "shape": [2]}),
+    ("chisquare", {"df": 3.0, "shape": [5]}),
+    ("f", {"dfnum": 3.0, "dfden": 5.0, "shape": [5]}),
+    ("t", {"df": 4.0, "shape": [5]}),
+    ("generalized_normal", {"p": 1.5, "shape": [5]}),
+    ("ball", {"d": 3, "p": 1.5, "shape": [2]}),
+    ("poisson", {"lam": array([0.0, 0.3, 4.0, 9.5, 10.0, 25.0, 1000.0], "float32")}),
+    ("poisson", {"lam": 3.0, "shape": [2, 3]}),
+    (
+        "binomial",
+        {
+            "n": array([0.0, 5.0, 40.0, 100.0, 1000.0, 7.0, 9.0], "float32"),
+            "p": array([0.5, 0.3, 0.2, 0.7, 0.4, 0.0, 1.0], "float32"),
+        },
+    ),
+    ("binomial", {"n": 12.0, "p": 0.25, "shape": [2, 3]}),
+    ("multinomial", {"n": array(100.0, "float32"), "p": array([0.2, 0.3, 0.1, 0.4], "float32")}),
+    ("geometric", {"p": array([0.05, 0.3, 0.5, 0.9, 1.0], "float32")}),
+    ("lognormal", {"sigma": 0.5, "shape": [5]}),
+    ("pareto", {"b": array([0.5, 2.0, 7.0], "float32")}),
+    ("rayleigh", {"scale": 2.0, "shape": [5]}),
+    ("weibull_min", {"scale": 2.0, "concentration": 1.5, "shape": [5]}),
+    ("triangular", {"left": -1.0, "mode": 0.5, "right": 3.0, "shape": [5]}),
+    ("maxwell", {"shape": [5]}),
+    ("double_sided_maxwell", {"loc": 1.0, "scale": 2.0, "shape": [5]}),
+    ("double_sided_maxwell", {"loc": array([0.0, 5.0], "float32"), "scale": 2.0}),
+    ("wald", {"mean": array([0.5, 1.0, 4.0], "float32")}),
+    (
+        "multivariate_normal",
+        {
+            "mean": array([1.0, -2.0], "float32"),
+            "cov": array([[2.0, 0.5], [0.5, 1.0]], "float32"),
+            "shape": [3],
+        },
+    ),
+    ("orthogonal", {"n": 3}),
+    ("orthogonal", {"n": 2, "shape": [2], "m": 3}),
 ]
 X64_CASES: list[Case] = [
     *(("bits", {"shape": shape, "dtype": "uint64"}) for shape in SHAPES),
@@ -151,6 +192,11 @@ X64_CASES: list[Case] = [
     ("categorical", {"logits": array(LOGITS, "float64")}),
     *((name, {"shape": [5], "dtype": "float64"}) for name in THROUGH_LOG),
     ("truncated_normal", {"lower": -2.0, "upper": 2.0, "shape": [5], "dtype": "float64"}),
+    ("gamma", {"a": array([0.05, 0.5, 1.0, 2.5, 40.0], "float64"), "dtype": "float64"}),
+    ("loggamma", {"a": array([0.01, 2.5], "float64"), "dtype": "float64"}),
+    ("beta", {"a": 0.5, "b": array([0.5, 2.0, 9.0], "float64"), "dtype": "float64"}),
+    ("wald", {"mean": array([0.5, 1.0, 4.0], "float64"), "dtype": "float64"}),
+    ("lognormal", {"sigma": 0.5, "shape": [5], "dtype": "float64"}),
 ]
 
 

@@ -7,6 +7,7 @@ an array depends on the key and on i alone. Unlike in JAX without x64, all 64 bi
 with 64 bits are honoured."""
 
 from .choosing import categorical, choice, permutation
+from .counts import binomial, multinomial, poisson
 from .distributions import (
     bernoulli,
     cauchy,
@@ -20,10 +21,25 @@ from .distributions import (
     truncated_normal,
     uniform,
 )
+from .gamma import ball, beta, chisquare, dirichlet, f, gamma, generalized_normal, loggamma, t
 from .keys import PRNGKey, bits, fold_in, key, key_data, split, wrap_key_data
+from .matrices import multivariate_normal, orthogonal
+from .transformed import (
+    double_sided_maxwell,
+    geometric,
+    lognormal,
+    maxwell,
+    pareto,
+    rayleigh,
+    triangular,
+    wald,
+    weibull_min,
+)
 
 __all__ = [
-    "PRNGKey", "bernoulli", "bits", "categorical", "cauchy", "choice", "exponential", "fold_in", "gumbel",
-    "key", "key_data", "laplace", "logistic", "normal", "permutation", "rademacher", "randint", "split",
-    "truncated_normal", "uniform", "wrap_key_data",
+    "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
+    "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric",
+    "gumbel", "key", "key_data", "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial",
+    "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint",
+    "rayleigh", "split", "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip

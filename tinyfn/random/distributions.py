@@ -26,7 +26,7 @@ def float_dtype(name: str, dtype: Any) -> DType:
     return found
 
 
-def _info(dtype: DType) -> Any:
+def float_info(dtype: DType) -> Any:
     """What NumPy's finfo knows of a float dtype."""
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
@@ -38,7 +38,7 @@ def fits(shape: tuple[Any, ...], target: tuple[Any, ...]) -> bool:
     )
 
 
-def _parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Array:
+def parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Array:
     """A parameter in a dtype, repeated to the shape of the result."""
     array = operators.scalar(value, dtype) if isinstance(value, (int, float)) else operators.operand(value)
     array = lax.convert_element_type(array, dtype)
@@ -52,7 +52,7 @@ def _parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]
 
 def unit_uniform(name: str, key: ArrayLike, shape: tuple[Any, ...], dtype: DType) -> Array:
     """Floats in [0, 1): random bits as the mantissa of a number in [1, 2), less 1."""
-    width, mantissa = 8 * dtype.itemsize, int(_info(dtype).nmant)
+    width, mantissa = 8 * dtype.itemsize, int(float_info(dtype).nmant)
     drawn = 8 if mantissa < 8 else width
     words = lax.convert_element_type(bits_of_width(name, key, drawn, shape), UNSIGNED[width])
     one = int(np.ones((), dtype).view(UNSIGNED[width]))
@@ -71,7 +71,7 @@ def _uniform(
     unit = unit_uniform(name, key, shape, dtype)
     if type(minval) in (int, float) and type(maxval) in (int, float) and minval == 0 and maxval == 1:
         return unit
-    low, high = _parameter(name, minval, dtype, shape), _parameter(name, maxval, dtype, shape)
+    low, high = parameter(name, minval, dtype, shape), parameter(name, maxval, dtype, shape)
     # Rounding may go below the least value, but it must not.
     return lax.max(low, lax.add(lax.mul(unit, lax.sub(high, low)), low))
 
@@ -105,7 +105,7 @@ def _bound(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) ->
         array = lax.convert_element_type(
             lax.clamp(operators.scalar(least, array.dtype), array, most_array), dtype
         )
-    return _parameter(name, array, dtype, shape), operators.broadcast_to(above, shape)
+    return parameter(name, array, dtype, shape), operators.broadcast_to(above, shape)
 
 
 def randint(
@@ -169,11 +169,11 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mo
     if mode not in ("low", "high"):
         raise ValueError(f'random.bernoulli has the modes "low" and "high", not {mode!r}; at {user_line()}')
     dtype, shape = chance.dtype, chance.shape if shape is None else as_shape(shape)
-    chance = _parameter("bernoulli", chance, dtype, shape)
+    chance = parameter("bernoulli", chance, dtype, shape)
     if mode == "low":
         return lax.lt(unit_uniform("bernoulli", key, shape, dtype), chance)
     coarse, fine = _two_units("bernoulli", key, shape, dtype)
-    return lax.lt(lax.mul(fine, 2.0 ** -int(_info(dtype).nmant)), lax.sub(chance, coarse))
+    return lax.lt(lax.mul(fine, 2.0 ** -int(float_info(dtype).nmant)), lax.sub(chance, coarse))
 
 
 def _two_units(name: str, key: ArrayLike, shape: tuple[Any, ...], dtype: DType) -> tuple[Array, Array]:
@@ -208,7 +208,7 @@ def truncated_normal(
     if shape is None:
         shape = operators.broadcast_shapes(operators.operand(lower).shape, operators.operand(upper).shape)
     shape = as_shape(shape)
-    low, high = (_parameter("truncated_normal", bound, dtype, shape) for bound in (lower, upper))
+    low, high = (parameter("truncated_normal", bound, dtype, shape) for bound in (lower, upper))
     root = float(np.sqrt(2))
     least, most = (lax.erf(lax.div(bound, root)) for bound in (low, high))
     drawn = _uniform("truncated_normal", key, shape, dtype, least, most)
@@ -223,13 +223,13 @@ def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32, mode:
 
     Mode "low" (the default) draws one number for each; "high" draws two, which makes large values finer."""
     dtype, shape = float_dtype("gumbel", dtype), as_shape(shape)
-    tiny = float(_info(dtype).tiny)
+    tiny = float(float_info(dtype).tiny)
     if mode in (None, "low"):
         return lax.neg(lax.log(lax.neg(lax.log(_uniform("gumbel", key, shape, dtype, tiny, 1.0)))))
     if mode != "high":
         raise ValueError(f'random.gumbel has the modes "low" and "high", not {mode!r}; at {user_line()}')
     coarse, fine = _two_units("gumbel", key, shape, dtype)
-    fine = lax.mul(fine, 2.0 ** -int(_info(dtype).nmant))
+    fine = lax.mul(fine, 2.0 ** -int(float_info(dtype).nmant))
     drawn = lax.select(lax.ge(coarse, 0.5), coarse, lax.add(lax.add(coarse, fine), tiny))
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(drawn)))))
 
@@ -243,7 +243,7 @@ def exponential(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) 
 def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the Laplace distribution of scale 1, sign(u) · log(1 - |u|) of a uniform u in (-1, 1)."""
     dtype = float_dtype("laplace", dtype)
-    least = -1.0 + float(_info(dtype).epsneg)
+    least = -1.0 + float(float_info(dtype).epsneg)
     drawn = _uniform("laplace", key, as_shape(shape), dtype, least, 1.0)
     return lax.mul(lax.sign(drawn), lax.log1p(lax.neg(lax.abs(drawn))))
 
@@ -251,12 +251,12 @@ def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> A
 def logistic(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the logistic distribution, log(u / (1 - u)) of a uniform u in (0, 1)."""
     dtype = float_dtype("logistic", dtype)
-    drawn = _uniform("logistic", key, as_shape(shape), dtype, float(_info(dtype).tiny), 1.0)
+    drawn = _uniform("logistic", key, as_shape(shape), dtype, float(float_info(dtype).tiny), 1.0)
     return lax.sub(lax.log(drawn), lax.log1p(lax.neg(drawn)))
 
 
 def cauchy(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the Cauchy distribution, tan(pi · (u - 1/2)) of a uniform u in (0, 1)."""
     dtype = float_dtype("cauchy", dtype)
-    drawn = _uniform("cauchy", key, as_shape(shape), dtype, float(_info(dtype).eps), 1.0)
+    drawn = _uniform("cauchy", key, as_shape(shape), dtype, float(float_info(dtype).eps), 1.0)
     return lax.tan(lax.mul(float(np.pi), lax.sub(drawn, 0.5)))

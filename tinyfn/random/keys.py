@@ -108,6 +108,12 @@ def split(key: ArrayLike, num: int | Shape = 2) -> Array:
     return hashed("split", key, as_shape(num))
 
 
+def key_pair(key: ArrayLike) -> tuple[Array, Array]:
+    """Two new keys made of one."""
+    keys = split(key)
+    return lax.index_in_dim(keys, 0, keepdims=False), lax.index_in_dim(keys, 1, keepdims=False)
+
+
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     """A new key made of a key and an integer, of which the low 32 bits count."""
     first, second = words_of("fold_in", key)

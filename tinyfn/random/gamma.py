@@ -1,0 +1,175 @@
+"""The gamma distribution, with its derivative, and the distributions that are made of it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .. import lax
+from ..lax.arguments import ArrayLike, as_shape
+from ..trace import dtype as dtypes
+from ..trace import operators
+from ..trace.array import Array
+from ..trace.dtype import DType
+from ..trace.errors import user_line
+from ..transforms import vmap
+from .distributions import exponential, float_dtype, normal, parameter, rademacher, unit_uniform
+from .gamma_derivative import with_derivative
+from .keys import Shape, hashed, key_pair, split
+from .transformed import result_shape
+
+
+def _rejection(key: Array, alpha: Array) -> tuple[Array, Array, Array]:
+    """For one alpha >= 1 two numbers whose product is gamma distributed, and an unused key."""
+    dtype = alpha.dtype
+    d = alpha - 1.0 / 3.0
+    c = 1.0 / 3.0 / lax.sqrt(d)
+
+    def rejected(state: Any) -> Array:
+        _, squared, cubed, u = state
+        quickly: Array = u >= 1.0 - 0.0331 * (squared * squared)
+        slowly: Array = lax.log(u) >= squared * 0.5 + d * ((1.0 - cubed) + lax.log(cubed))
+        both: Array = quickly & slowly
+        return both
+
+    def propose(state: Any) -> Any:
+        keys = split(state[0], 3)
+
+        def draw(inner: Any) -> Any:
+            following, own = key_pair(inner[0])
+            x = normal(own, (), dtype)
+            return following, x, 1.0 + x * c
+
+        zero = lax.full((), 0, dtype)
+        first = (keys[1], zero, lax.full((), -1, dtype))
+        _, x, v = lax.while_loop(lambda inner: inner[2] <= 0.0, draw, first)
+        return keys[0], x * x, v * v * v, unit_uniform("gamma", keys[2], (), dtype)
+
+    first, for_boost = key_pair(key)
+    start = (first, lax.full((), 0, dtype), lax.full((), 1, dtype), lax.full((), 2, dtype))
+    return d, lax.while_loop(rejected, propose, start)[2], for_boost
+
+
+def _one(key: Array, alpha: Array, logarithm: bool) -> Array:
+    """One gamma number, or its logarithm.
+
+    Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); for alpha < 1 the number for
+    alpha + 1 times u^(1 / alpha)."""
+    large = alpha >= 1.0
+    d, v, for_boost = _rejection(key, lax.select(large, alpha, alpha + 1.0))
+    if logarithm:
+        log_u = -exponential(for_boost, (), alpha.dtype)
+        boost = lax.select(large | (log_u == 0.0), lax.full((), 0, alpha.dtype), log_u * (1.0 / alpha))
+        return lax.log(d) + lax.log(v) + boost
+    u = 1.0 - unit_uniform("gamma", for_boost, (), alpha.dtype)
+    return d * v * lax.select(large, lax.full((), 1, alpha.dtype), lax.pow(u, 1.0 / alpha))
+
+
+def _gamma(
+    name: str, key: ArrayLike, a: ArrayLike, shape: Shape | None, dtype: Any, logarithm: bool
+) -> Array:
+    found: DType = float_dtype(name, dtype)
+    sizes = result_shape(shape, a)
+    alpha = parameter(name, a, found, sizes)
+    count = prod(sizes)
+    keys = hashed(name, key, (count,))
+    flat = lax.reshape(lax.stop_gradient(alpha), (count,))
+    drawn = vmap(lambda own, one: _one(own, one, logarithm))(keys, flat)
+    return with_derivative(alpha, lax.reshape(drawn, sizes), logarithm)
+
+
+def gamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
+    """Floats from the gamma distribution of shape parameter a > 0 and scale 1, of a shape (a's if it is None).
+
+    For a small a many are too small for the dtype and so 0: see `loggamma`. The derivative in a is the implicit one."""
+    return _gamma("gamma", key, a, shape, dtype, False)
+
+
+def loggamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
+    """Logarithms of gamma distributed floats (see `gamma`), also where those are too small for the dtype."""
+    return _gamma("loggamma", key, a, shape, dtype, True)
+
+
+def beta(
+    key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
+) -> Array:
+    """Floats from the beta distribution of parameters a, b > 0: g / (g + h) of gamma numbers for a and for b."""
+    dtype, shape = float_dtype("beta", dtype), result_shape(shape, a, b)
+    first, second = key_pair(key)
+    log_g = loggamma(first, parameter("beta", a, dtype, shape), shape, dtype)
+    log_h = loggamma(second, parameter("beta", b, dtype, shape), shape, dtype)
+    most = lax.max(log_g, log_h)
+    g, h = lax.exp(log_g - most), lax.exp(log_h - most)
+    return g / (g + h)
+
+
+def dirichlet(
+    key: ArrayLike, alpha: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
+) -> Array:
+    """Vectors of positive floats that add up to 1, from the Dirichlet distribution with the parameters alpha[..., n].
+
+    The result has `shape` (None: alpha's leading axes) and then n: gamma numbers divided by their sum."""
+    array = operators.operand(alpha)
+    if not array.ndim:
+        raise ValueError(f"random.dirichlet needs a vector alpha, not {array.dtype.name}[]; at {user_line()}")
+    dtype = float_dtype("dirichlet", dtype)
+    shape = (*(array.shape[:-1] if shape is None else as_shape(shape)), array.shape[-1])
+    log_g = loggamma(key, array, shape, dtype)
+    axis = log_g.ndim - 1
+    g = lax.exp(log_g - lax.stop_gradient(lax.expand_dims(lax.reduce_max(log_g, (axis,)), (axis,))))
+    return g / lax.expand_dims(lax.reduce_sum(g, (axis,)), (axis,))
+
+
+def chisquare(
+    key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
+) -> Array:
+    """Floats from the chi-squared distribution with df > 0 degrees of freedom: 2 · gamma(df / 2)."""
+    dtype, shape = float_dtype("chisquare", dtype), result_shape(shape, df)
+    return lax.exp(loggamma(key, parameter("chisquare", df, dtype, shape) / 2.0, shape, dtype)) * 2.0
+
+
+def f(
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: Shape | None = None,
+    dtype: Any = dtypes.float32,
+) -> Array:
+    """Floats from Fisher's F distribution: the quotient of two chi-squared numbers, each over its degrees of freedom."""
+    dtype, shape = float_dtype("f", dtype), result_shape(shape, dfnum, dfden)
+    above, below = parameter("f", dfnum, dtype, shape), parameter("f", dfden, dtype, shape)
+    for_below, for_above = key_pair(key)
+    numerator = chisquare(for_above, above, shape, dtype) / above
+    return numerator / (chisquare(for_below, below, shape, dtype) / below)
+
+
+def t(key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
+    """Floats from Student's t distribution with df > 0 degrees of freedom: normal · sqrt(df / 2 / gamma(df / 2))."""
+    dtype, shape = float_dtype("t", dtype), result_shape(shape, df)
+    for_normal, for_gamma = key_pair(key)
+    half = parameter("t", df, dtype, shape) / 2.0
+    return normal(for_normal, shape, dtype) * lax.sqrt(half / gamma(for_gamma, half, shape, dtype))
+
+
+def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
+    """Floats of a density proportional to exp(-|x|^p): a random sign times gamma(1 / p)^(1 / p)."""
+    dtype, shape = float_dtype("generalized_normal", dtype), as_shape(shape)
+    for_gamma, for_sign = key_pair(key)
+    power = 1.0 / parameter("generalized_normal", p, dtype, shape)
+    return rademacher(for_sign, shape, dtype) * lax.pow(gamma(for_gamma, power, shape, dtype), power)
+
+
+def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
+    """Points [*shape, d], uniform in the unit ball of the p-norm in d dimensions.
+
+    Barthe, Guédon, Mendelson and Naor, "A probabilistic approach to the geometry of the l_p^n ball", Annals of Probability 33
+    (2005)."""
+    dtype, shape = float_dtype("ball", dtype), as_shape(shape)
+    for_direction, for_length = key_pair(key)
+    g = generalized_normal(for_direction, p, (*shape, d), dtype)
+    power = parameter("ball", p, dtype, ())
+    total = lax.reduce_sum(lax.pow(lax.abs(g), operators.broadcast_to(power, g.shape)), (len(shape),))
+    length = lax.pow(
+        total + exponential(for_length, shape, dtype), operators.broadcast_to(1.0 / power, shape)
+    )
+    return g / operators.broadcast_to(lax.expand_dims(length, (len(shape),)), g.shape)
