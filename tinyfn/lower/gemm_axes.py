@@ -211,14 +211,25 @@ class Values:
 
 def replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
     """An expression with ranges replaced by indices."""
-    new: dict[UOp, UOp] = {}
+    new: dict[UOp, UOp] = dict(mapping)
+    pure: set[UOp] = set()
+
+    def changed(node: UOp) -> UOp:
+        # An index is changed as a whole where it is used, and not step by step.
+        if node not in new:
+            new[node] = as_node(sint.substitute(node, mapping))
+        return new[node]
+
     for node in toposort([expression]):
         if node in mapping:
-            new[node] = mapping[node]
-        elif is_index(node) and node.src and all(is_index(n) for n in node.src):
-            new[node] = as_node(sint.substitute(node, mapping))
-        elif node.op is LOAD:
-            new[node] = make(LOAD, tuple([new[n] for n in node.src]), node.arg, node.dtype, ())
+            pure.add(node)
+        elif is_index(node) and pure.issuperset(node.src):
+            pure.add(node)
+        elif is_index(node) and all(is_index(n) for n in node.src):
+            changed(node)
         else:
-            new[node] = rebuild(node, tuple([new[n] for n in node.src]))
-    return new[expression]
+            sources = tuple([changed(n) for n in node.src])
+            new[node] = (
+                make(LOAD, sources, node.arg, node.dtype, ()) if node.op is LOAD else rebuild(node, sources)
+            )
+    return changed(expression)
