@@ -14,7 +14,7 @@ import numpy as np
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn import fft, linalg, tree
+from tinyfn import fft, linalg, ops, tree
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array
 from tinyfn.trace.errors import TracerError
@@ -32,7 +32,7 @@ DTYPES = (
     "complex64",
     "complex128",
 )
-MODULES = {"tinyfn.numpy": tnp, "tinyfn.linalg": linalg, "tinyfn.fft": fft}
+MODULES = {"tinyfn.numpy": tnp, "tinyfn.linalg": linalg, "tinyfn.fft": fft, "tinyfn.ops": ops}
 
 _generator = np.random.default_rng(0)
 
@@ -49,6 +49,7 @@ CANDIDATES: tuple[tuple[Any, ...], ...] = (
 )  # fmt: skip
 # Functions for which the first candidate that is accepted says little, or none is.
 SPECIAL: dict[str, tuple[Any, ...]] = {
+    **{f"segment_{kind}": (x, whole, 4) for kind in ("sum", "prod", "max", "min")},
     "arccosh": (x + 1,), "acosh": (x + 1,), "apply_along_axis": (lambda v: v.sum(), 0, m),
     "apply_over_axes": (tnp.sum, t, (0, 2)),
     "arange": (5,), "array_split": (x, 3), "astype": (x, "float64"), "average": (x,), "bincount": (whole,),

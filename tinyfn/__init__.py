@@ -48,7 +48,7 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:
-    from . import checkpoint, fft, lax, linalg, nn, optax_like, random
+    from . import checkpoint, fft, lax, linalg, nn, ops, optax_like, random
     from .lax import stop_gradient
 
 __version__ = "0.1.0"
@@ -58,13 +58,13 @@ __all__ = [
     "TracerArrayConversionError", "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError",
     "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp", "custom_vjp", "debug_infs", "debug_level",
     "debug_nans", "disable_jit", "eval_shape", "fft", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
-    "linearize", "log_compiles", "make_graph", "nn", "no_tracing", "numpy", "optax_like", "random", "remat", "stage_times",
+    "linearize", "log_compiles", "make_graph", "nn", "no_tracing", "numpy", "ops", "optax_like", "random", "remat", "stage_times",
     "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
-_ON_DEMAND = frozenset(("checkpoint", "fft", "lax", "linalg", "nn", "optax_like", "random"))
+_ON_DEMAND = frozenset(("checkpoint", "fft", "lax", "linalg", "nn", "ops", "optax_like", "random"))
 
 
 def __getattr__(name: str) -> Any:
