@@ -17,6 +17,7 @@ from ..trace.array import Array
 from ..trace.errors import user_line
 from .distributions import fits, float_dtype, gumbel, randint, unit_uniform
 from .keys import WORD, Shape, bits_of_width, split, words_of
+from .reuse import uses_key
 
 
 def _take(x: Array, at: Array, axis: int) -> Array:
@@ -60,6 +61,7 @@ def _one_axis(name: str, axis: int, x: Array) -> int:
     return axis % x.ndim
 
 
+@uses_key
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
     """The slices of an array along an axis (or 0, 1, ..., x - 1) in random order.
 
@@ -88,6 +90,7 @@ def _first_at_least(rising: Array, values: Array) -> Array:
     return low
 
 
+@uses_key
 def choice(
     key: ArrayLike,
     a: ArrayLike,
@@ -146,6 +149,7 @@ def choice(
     return at if array is None else _take(array, at, axis)
 
 
+@uses_key
 def categorical(
     key: ArrayLike,
     logits: ArrayLike,

@@ -16,6 +16,7 @@ from ..trace.dtype import DType
 from ..trace.errors import user_line
 from .distributions import float_dtype, parameter, unit_uniform
 from .keys import Shape, key_pair, split
+from .reuse import uses_key
 from .transformed import result_shape
 
 # log(k!) - log(sqrt(2 pi)) - (k + 1/2) log(k + 1) + (k + 1) for k = 0, ..., 9.
@@ -101,6 +102,7 @@ def _many_events(key: Array, rate: Array) -> Array:
     return _accepted(key, rate.shape, rate.dtype, propose)
 
 
+@uses_key
 def poisson(key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.int32) -> Array:
     """Integers from the Poisson distribution of rate lam >= 0, of a shape (lam's if it is None); worked out in float32.
 
@@ -166,6 +168,7 @@ def _many_successes(key: Array, count: Array, p: Array) -> Array:
     return _accepted(key, p.shape, p.dtype, propose)
 
 
+@uses_key
 def binomial(
     key: ArrayLike, n: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -200,6 +203,7 @@ def binomial(
     return lax.convert_element_type(lax.select(wrong, everywhere(float("nan")), drawn), dtype)
 
 
+@uses_key
 def multinomial(
     key: ArrayLike,
     n: ArrayLike,

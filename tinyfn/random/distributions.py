@@ -16,6 +16,7 @@ from ..trace.array import Array
 from ..trace.dtype import DType
 from ..trace.errors import user_line
 from .keys import UNSIGNED, Shape, bits_of_width, split
+from .reuse import uses_key
 
 
 def float_dtype(name: str, dtype: Any) -> DType:
@@ -76,6 +77,7 @@ def _uniform(
     return lax.max(low, lax.add(lax.mul(unit, lax.sub(high, low)), low))
 
 
+@uses_key
 def uniform(
     key: ArrayLike,
     shape: Shape = (),
@@ -108,6 +110,7 @@ def _bound(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) ->
     return parameter(name, array, dtype, shape), operators.broadcast_to(above, shape)
 
 
+@uses_key
 def randint(
     key: ArrayLike, shape: Shape, minval: ArrayLike, maxval: ArrayLike, dtype: Any = dtypes.int32
 ) -> Array:
@@ -157,6 +160,7 @@ def _clipped(value: ArrayLike, least: int, most: int) -> ArrayLike:
     return lax.clamp(least, lax.convert_element_type(value, dtypes.int32), most)
 
 
+@uses_key
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low") -> Array:
     """Bools that are true with probability p (a float, or an array of floats), of a shape (p's if it is
     None).
@@ -181,6 +185,7 @@ def _two_units(name: str, key: ArrayLike, shape: tuple[Any, ...], dtype: DType) 
     return lax.index_in_dim(both, 0, keepdims=False), lax.index_in_dim(both, 1, keepdims=False)
 
 
+@uses_key
 def rademacher(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.int32) -> Array:
     """-1 or 1 with equal probability."""
     dtype = dtypes.canonical(dtype)
@@ -188,6 +193,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.int32) -> 
     return lax.sub(lax.mul(2, drawn), 1)
 
 
+@uses_key
 def normal(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the standard normal distribution, sqrt(2) · erf_inv(u) of a uniform u in (-1, 1)."""
     dtype = float_dtype("normal", dtype)
@@ -196,6 +202,7 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Ar
     return lax.mul(float(np.sqrt(2)), lax.erf_inv(drawn))
 
 
+@uses_key
 def truncated_normal(
     key: ArrayLike,
     lower: ArrayLike,
@@ -218,6 +225,7 @@ def truncated_normal(
     return lax.clamp(first, value, last)
 
 
+@uses_key
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32, mode: str | None = None) -> Array:
     """Floats from the standard Gumbel distribution, -log(-log(u)) of a uniform u in (0, 1).
 
@@ -234,12 +242,14 @@ def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32, mode:
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(drawn)))))
 
 
+@uses_key
 def exponential(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the exponential distribution of mean 1, -log(1 - u) of a uniform u in [0, 1)."""
     drawn = unit_uniform("exponential", key, as_shape(shape), float_dtype("exponential", dtype))
     return lax.neg(lax.log1p(lax.neg(drawn)))
 
 
+@uses_key
 def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the Laplace distribution of scale 1, sign(u) · log(1 - |u|) of a uniform u in (-1, 1)."""
     dtype = float_dtype("laplace", dtype)
@@ -248,6 +258,7 @@ def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> A
     return lax.mul(lax.sign(drawn), lax.log1p(lax.neg(lax.abs(drawn))))
 
 
+@uses_key
 def logistic(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the logistic distribution, log(u / (1 - u)) of a uniform u in (0, 1)."""
     dtype = float_dtype("logistic", dtype)
@@ -255,6 +266,7 @@ def logistic(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> 
     return lax.sub(lax.log(drawn), lax.log1p(lax.neg(drawn)))
 
 
+@uses_key
 def cauchy(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the Cauchy distribution, tan(pi · (u - 1/2)) of a uniform u in (0, 1)."""
     dtype = float_dtype("cauchy", dtype)

@@ -16,6 +16,7 @@ from ..transforms import vmap
 from .distributions import exponential, float_dtype, normal, parameter, rademacher, unit_uniform
 from .gamma_derivative import with_derivative
 from .keys import Shape, hashed, key_pair, split
+from .reuse import uses_key
 from .transformed import result_shape
 
 
@@ -78,6 +79,7 @@ def _gamma(
     return with_derivative(alpha, lax.reshape(drawn, sizes), logarithm)
 
 
+@uses_key
 def gamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Floats from the gamma distribution of shape parameter a > 0 and scale 1, of a shape (a's if it is None).
 
@@ -85,11 +87,13 @@ def gamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any =
     return _gamma("gamma", key, a, shape, dtype, False)
 
 
+@uses_key
 def loggamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Logarithms of gamma distributed floats (see `gamma`), also where those are too small for the dtype."""
     return _gamma("loggamma", key, a, shape, dtype, True)
 
 
+@uses_key
 def beta(
     key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -103,6 +107,7 @@ def beta(
     return g / (g + h)
 
 
+@uses_key
 def dirichlet(
     key: ArrayLike, alpha: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -120,6 +125,7 @@ def dirichlet(
     return g / lax.expand_dims(lax.reduce_sum(g, (axis,)), (axis,))
 
 
+@uses_key
 def chisquare(
     key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -128,6 +134,7 @@ def chisquare(
     return lax.exp(loggamma(key, parameter("chisquare", df, dtype, shape) / 2.0, shape, dtype)) * 2.0
 
 
+@uses_key
 def f(
     key: ArrayLike,
     dfnum: ArrayLike,
@@ -143,6 +150,7 @@ def f(
     return numerator / (chisquare(for_below, below, shape, dtype) / below)
 
 
+@uses_key
 def t(key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Floats from Student's t distribution with df > 0 degrees of freedom: normal · sqrt(df / 2 / gamma(df / 2))."""
     dtype, shape = float_dtype("t", dtype), result_shape(shape, df)
@@ -151,6 +159,7 @@ def t(key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dt
     return normal(for_normal, shape, dtype) * lax.sqrt(half / gamma(for_gamma, half, shape, dtype))
 
 
+@uses_key
 def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats of a density proportional to exp(-|x|^p): a random sign times gamma(1 / p)^(1 / p)."""
     dtype, shape = float_dtype("generalized_normal", dtype), as_shape(shape)
@@ -159,6 +168,7 @@ def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Shape = (), dtype: A
     return rademacher(for_sign, shape, dtype) * lax.pow(gamma(for_gamma, power, shape, dtype), power)
 
 
+@uses_key
 def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Points [*shape, d], uniform in the unit ball of the p-norm in d dimensions.
 

@@ -14,19 +14,27 @@ from ..trace import dtype as dtypes
 from ..trace import operators, prims
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
+from .reuse import forget, uses_key
 
 Shape: TypeAlias = Sequence[Any]
 
 UNSIGNED = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
+IMPLEMENTATION = "threefry2x32"
 WORD = 1 << 32  # how many values 32 bits have
 
 
-def PRNGKey(seed: ArrayLike) -> Array:
+def _check_impl(impl: Any) -> None:
+    if impl not in (None, IMPLEMENTATION):
+        raise ValueError(f"keys are of the implementation {IMPLEMENTATION!r}, not {impl!r}; at {user_line()}")
+
+
+def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
     """The key uint32[2] of an integer: its high and its low 32 bits, of which the high ones are 0 for 32-bit
     arrays.
 
     A Python integer is one of 64 bits, in two's complement. Raises OverflowError if it needs more, TypeError
-    for anything but an integer scalar."""
+    for anything but an integer scalar, ValueError for an `impl` other than "threefry2x32"."""
+    _check_impl(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"the seed {seed} does not fit into 64 bits; at {user_line()}")
@@ -48,9 +56,9 @@ def PRNGKey(seed: ArrayLike) -> Array:
     return lax.concatenate([lax.reshape(high, (1,)), lax.reshape(low, (1,))], 0)
 
 
-def key(seed: ArrayLike) -> Array:
+def key(seed: ArrayLike, *, impl: str | None = None) -> Array:
     """The same as `PRNGKey`: the raw key uint32[2] of a seed."""
-    return PRNGKey(seed)
+    return PRNGKey(seed, impl=impl)
 
 
 def key_data(keys: ArrayLike) -> Array:
@@ -63,9 +71,23 @@ def key_data(keys: ArrayLike) -> Array:
     return array
 
 
-def wrap_key_data(key_bits_array: ArrayLike) -> Array:
-    """Keys from their words, uint32[..., 2]."""
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Array:
+    """Keys from their words, uint32[..., 2]; raises ValueError for an `impl` other than "threefry2x32"."""
+    _check_impl(impl)
     return key_data(key_bits_array)
+
+
+def key_impl(keys: ArrayLike) -> str:
+    """The name of the generator that keys are for: "threefry2x32"."""
+    key_data(keys)
+    return IMPLEMENTATION
+
+
+def clone(key: ArrayLike) -> Array:
+    """The same keys, which `check_key_reuse` lets be used once more."""
+    keys = key_data(key)
+    forget(keys)
+    return keys
 
 
 def words_of(name: str, key: ArrayLike) -> tuple[Array, Array]:
@@ -103,6 +125,7 @@ def hashed(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> Array:
     return words
 
 
+@uses_key
 def split(key: ArrayLike, num: int | Shape = 2) -> Array:
     """New keys made of one: uint32[num, 2], or uint32[*num, 2] if `num` is a shape."""
     return hashed("split", key, as_shape(num))
@@ -146,6 +169,7 @@ def bits_of_width(name: str, key: ArrayLike, width: int, shape: tuple[Any, ...])
     return lax.convert_element_type(lax.bitwise_xor(high, low), UNSIGNED[width])
 
 
+@uses_key
 def bits(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.uint32) -> Array:
     """Random bits as unsigned integers of a dtype."""
     dtype = dtypes.canonical(dtype)

@@ -13,8 +13,10 @@ from ..trace.array import Array
 from ..trace.errors import user_line
 from .distributions import fits, float_dtype, normal
 from .keys import Shape
+from .reuse import uses_key
 
 
+@uses_key
 def multivariate_normal(
     key: ArrayLike,
     mean: ArrayLike,
@@ -59,6 +61,7 @@ def multivariate_normal(
     return center + (factor @ lax.expand_dims(drawn, (drawn.ndim,)))[..., 0]
 
 
+@uses_key
 def orthogonal(
     key: ArrayLike, n: int, shape: Shape = (), dtype: Any = dtypes.float32, m: int | None = None
 ) -> Array:

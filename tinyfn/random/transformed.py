@@ -14,6 +14,7 @@ from ..trace.array import Array
 from ..trace.errors import user_line
 from .distributions import exponential, float_dtype, normal, parameter, rademacher, unit_uniform
 from .keys import Shape, key_pair
+from .reuse import uses_key
 
 
 def result_shape(shape: Shape | None, *parameters: ArrayLike) -> tuple[Any, ...]:
@@ -23,6 +24,7 @@ def result_shape(shape: Shape | None, *parameters: ArrayLike) -> tuple[Any, ...]
     return operators.broadcast_shapes(*[operators.operand(p).shape for p in parameters])
 
 
+@uses_key
 def lognormal(
     key: ArrayLike, sigma: ArrayLike = 1.0, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -31,12 +33,14 @@ def lognormal(
     return lax.exp(normal(key, shape, dtype) * parameter("lognormal", sigma, dtype, shape))
 
 
+@uses_key
 def pareto(key: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Floats from the Pareto distribution of exponent b on [1, inf), exp(e / b) of an exponential e."""
     dtype, shape = float_dtype("pareto", dtype), result_shape(shape, b)
     return lax.exp(exponential(key, shape, dtype) / parameter("pareto", b, dtype, shape))
 
 
+@uses_key
 def rayleigh(
     key: ArrayLike, scale: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
@@ -46,6 +50,7 @@ def rayleigh(
     return parameter("rayleigh", scale, dtype, shape) * lax.sqrt(lax.log(drawn) * -2.0)
 
 
+@uses_key
 def weibull_min(
     key: ArrayLike,
     scale: ArrayLike,
@@ -59,6 +64,7 @@ def weibull_min(
     return lax.pow(exponential(key, shape, dtype), power) * parameter("weibull_min", scale, dtype, shape)
 
 
+@uses_key
 def triangular(
     key: ArrayLike,
     left: ArrayLike,
@@ -76,6 +82,7 @@ def triangular(
     return lax.select(drawn < (tip - low) / (high - low), rising, falling)
 
 
+@uses_key
 def maxwell(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
     """Floats from the Maxwell distribution of scale 1: the length of a vector of three normal numbers."""
     shape = as_shape(shape)
@@ -83,6 +90,7 @@ def maxwell(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> A
     return lax.sqrt(lax.reduce_sum(vector * vector, (len(shape),)))
 
 
+@uses_key
 def double_sided_maxwell(
     key: ArrayLike, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32
 ) -> Array:
@@ -97,6 +105,7 @@ def double_sided_maxwell(
     return scaled + parameter("double_sided_maxwell", loc, dtype, shape)
 
 
+@uses_key
 def wald(key: ArrayLike, mean: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Floats from the Wald (inverse Gaussian) distribution of scale 1 with a mean.
 
@@ -112,6 +121,7 @@ def wald(key: ArrayLike, mean: ArrayLike, shape: Shape | None = None, dtype: Any
     return lax.select(chosen <= center / (center + smaller), smaller, squared / smaller)
 
 
+@uses_key
 def geometric(key: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.int32) -> Array:
     """How many trials of success probability p it takes until the first success: integers from 1 on.
 

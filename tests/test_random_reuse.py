@@ -1,0 +1,197 @@
+"""The checker that a key is used once, and the functions that name keys' implementation."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyfn
+from tinyfn import disable_jit, grad, jit, lax, random, vmap
+from tinyfn.random import KeyReuseError, check_key_reuse
+
+
+def test_both_lines_are_named() -> None:
+    key = random.key(3)
+    with check_key_reuse():
+        random.normal(key, (3,))  # first
+        with pytest.raises(KeyReuseError) as caught:
+            random.uniform(key)  # second
+    lines = Path(__file__).read_text().splitlines()
+    first, second = (
+        1 + next(i for i, text in enumerate(lines) if text.endswith(f"# {n}")) for n in ("first", "second")
+    )
+    found = [int(n) for n in re.findall(r"test_random_reuse\.py:(\d+)", str(caught.value))]
+    assert found == [second, first]
+    assert "random.uniform" in str(caught.value) and "random.normal" in str(caught.value)
+    assert "the key with the words 0, 3" in str(caught.value) and "split" in str(caught.value)
+
+
+def twice(key: Any) -> Any:
+    return random.normal(key) + random.normal(key)
+
+
+def once(key: Any) -> Any:
+    first, second = random.split(key)
+    return random.normal(first) + random.normal(second)
+
+
+def in_loop(key: Any) -> Any:
+    return lax.fori_loop(0, 3, lambda _, total: total + random.normal(key), np.float32(0))
+
+
+def in_carry(key: Any) -> Any:
+    def step(state: Any, _: Any) -> Any:
+        following, own = random.split(state)
+        return following, random.normal(own)
+
+    return lax.scan(step, key, None, length=3)[1].sum()
+
+
+def in_branches(key: Any) -> Any:
+    return lax.cond(random.normal(random.fold_in(key, 1)) > 0, random.normal, random.uniform, key)
+
+
+def in_branches_closed_over(key: Any) -> Any:
+    test = random.normal(random.fold_in(key, 1)) > 0
+    return lax.cond(test, lambda: random.normal(key), lambda: random.uniform(key))
+
+
+def before_a_branch(key: Any) -> Any:
+    return lax.cond(random.normal(key) < 100, lambda: random.normal(key), lambda: random.uniform(key))
+
+
+def folded(key: Any) -> Any:
+    return random.normal(random.fold_in(key, 0)) + random.normal(random.fold_in(key, 1))
+
+
+def folded_twice(key: Any) -> Any:
+    return random.normal(random.fold_in(key, 1)) + random.normal(random.fold_in(key, 1))
+
+
+def of_one_seed(_: Any) -> Any:
+    return random.normal(random.key(7)) + random.normal(random.key(7))
+
+
+def a_part_twice(key: Any) -> Any:
+    keys = random.split(key, 3)
+    return random.normal(keys[1]) + random.normal(keys[1])
+
+
+def after_splitting(key: Any) -> Any:
+    return random.normal(random.split(key)[0]) + random.normal(key)
+
+
+def cloned(key: Any) -> Any:
+    return random.normal(key) + random.normal(random.clone(key))
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    f.__name__: (f, wrong)
+    for f, wrong in (
+        (twice, True), (once, False), (in_loop, True), (in_carry, False), (in_branches, False),
+        (in_branches_closed_over, False), (before_a_branch, True), (folded, False),
+        (folded_twice, True), (of_one_seed, True), (a_part_twice, True), (after_splitting, True), (cloned, False),
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["eager", "jit", "grad", "vmap"])
+@pytest.mark.parametrize("name", CASES)
+def test_uses(name: str, way: str) -> None:
+    function, wrong = CASES[name]
+    key = random.key(3)
+    if way == "grad":
+        run: Any = lambda: grad(lambda x: x * function(key))(np.float32(1.0))
+    elif way == "vmap":
+        keys = np.asarray(random.split(key, 2))
+        run = lambda: vmap(function)(keys)
+    else:
+        called = jit(function) if way == "jit" else function
+        run = lambda: called(key)
+    expected = run()
+    with check_key_reuse():
+        if wrong:
+            with pytest.raises(KeyReuseError, match=r"test_random_reuse\.py"):
+                run()
+        else:
+            np.testing.assert_allclose(run(), expected, rtol=1e-5)
+
+
+def test_calls_of_a_jitted_function_count() -> None:
+    draw, key = jit(random.normal), random.key(1)
+    draw(key)
+    with check_key_reuse():
+        draw(key)
+        with pytest.raises(KeyReuseError):
+            draw(key)
+        with check_key_reuse():  # a block of its own
+            draw(key)
+    with check_key_reuse():
+        draw(key)
+    draw(key)
+    assert not disable_jit.is_on
+    with pytest.raises(ZeroDivisionError), check_key_reuse():
+        raise ZeroDivisionError
+    draw(key)
+    draw(key)
+
+
+def test_samplers_made_of_others_are_one_use() -> None:
+    with check_key_reuse():
+        keys = iter(random.split(random.key(0), 8))
+        random.poisson(next(keys), 3.0)
+        random.binomial(next(keys), 30.0, 0.5)
+        random.gamma(next(keys), 2.0)
+        random.permutation(next(keys), 4)
+        own = next(keys)
+        random.poisson(key=own, lam=3.0)
+        with pytest.raises(KeyReuseError, match=r"random\.ball.*random\.poisson"):
+            random.ball(own, 3)
+        with pytest.raises(TypeError, match="takes one key"):
+            random.normal(np.float32(3))
+        with pytest.raises(TypeError, match="vmap"):
+            random.normal(random.split(next(keys)))
+
+
+def test_every_sampler_is_checked() -> None:
+    none = {
+        "KeyReuseError",
+        "PRNGKey",
+        "check_key_reuse",
+        "clone",
+        "fold_in",
+        "key",
+        "key_data",
+        "key_impl",
+        "wrap_key_data",
+    }
+    for name in set(random.__all__) - none:
+        assert hasattr(getattr(random, name), "__wrapped__"), name
+
+
+def test_other_threads_are_not_checked() -> None:
+    key, found = random.key(1), []
+    with check_key_reuse():
+        thread = threading.Thread(target=lambda: found.append(float(twice(key))))
+        thread.start()
+        thread.join()
+    assert len(found) == 1
+
+
+def test_implementation_names() -> None:
+    key = random.key(5, impl="threefry2x32")
+    assert random.key_impl(key) == "threefry2x32" == random.key_impl(random.split(key, 3))
+    np.testing.assert_array_equal(random.wrap_key_data(random.key_data(key), impl="threefry2x32"), key)
+    np.testing.assert_array_equal(random.clone(key), key)
+    for call in (lambda: random.PRNGKey(0, impl="rbg"), lambda: random.wrap_key_data(key, impl="rbg")):
+        with pytest.raises(ValueError, match="threefry2x32"):
+            call()
+    with pytest.raises(TypeError, match="uint32"):
+        random.key_impl(np.zeros(3, np.float32))
+    assert tinyfn.random.clone(jit(random.clone)(key)).shape == (2,)
