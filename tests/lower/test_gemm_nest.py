@@ -18,6 +18,7 @@ from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
 from tinyfn.lower.opts import Opt, OptError, OptOps
+from tinyfn.lower.target import host_target
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims as p
 from tinyfn.trace import scalar as s
@@ -233,6 +234,28 @@ def test_windows_read_where_they_overlap(case: Any, dtype: str, caches: dict[str
     for opts in lists:
         run_kernel(Kernel((nest,)), narrow, 2, (opts,))
         np.testing.assert_array_equal(narrow[node], bits[0], err_msg=str(opts))
+
+
+def test_a_convolution_and_both_gradients_choose_what_is_copied() -> None:
+    def conv(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2)
+
+    x, w, g = normal((8, 16, 32, 32)), normal((32, 16, 3, 3)), normal((8, 32, 32, 32))
+    chosen = {}
+    for name, function in {
+        "forward": lambda x, w, g: conv(x, w),
+        "image": lambda x, w, g: tinyfn.vjp(lambda x: conv(x, w), x)[1](g),
+        "window": lambda x, w, g: tinyfn.vjp(lambda w: conv(x, w), w)[1](g),
+    }.items():
+        steps = tinyfn.jit(function).lower(x, w, g).steps
+        chosen[name] = next(step.applied_opts[0] for step in steps if "conv" in step.name)
+    target = host_target()
+    if target.vector_bytes <= 128 and target.l2_bytes >= 1 << 19:
+        assert Opt(OptOps.LOCAL, 0, "windows") in chosen["forward"]
+        assert Opt(OptOps.LOCAL, 0, "windows") in chosen["image"]
+    # The gradient by the window sums over the images: the smaller factor is the one that is transposed.
+    assert {Opt(OptOps.LOCAL, 0), Opt(OptOps.LOCAL, 1)} <= set(chosen["window"])
+    assert Opt(OptOps.SWAP, 0, 1) not in chosen["window"]
 
 
 def test_images_are_copied_only_where_columns_are_windows_of_them() -> None:

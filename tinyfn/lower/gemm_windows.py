@@ -23,7 +23,9 @@ from .nest import size_of
 
 
 def windows(value: UOp, batch: Axis, outer: Axis, summed: Axis, arrays: Mapping[UOp, int]) -> Windows | None:
-    """The windows of a factor: its last outer ranges and its last ranges of the sum, as far as they go in pairs."""
+    """The windows of a factor: its last outer ranges and its last ranges of the sum, as far as they go in pairs.
+
+    None if there are not more places than elements of a window."""
     places: list[UOp] = []
     taps: list[UOp] = []
     steps: list[int] = []
@@ -36,7 +38,8 @@ def windows(value: UOp, batch: Axis, outer: Axis, summed: Axis, arrays: Mapping[
         for into, each in ((places, place[0]), (taps, tap[0]), (padded, under)):
             into.insert(0, each)
         steps.insert(0, step)
-    if not places:
+    # In the gradient by a convolution's window the places are few, and rows of them no vectors.
+    if prod(map(size_of, places)) <= prod(map(size_of, taps)):
         return None
     count = len(places)
     images, channels = outer.groups[:-count], summed.groups[:-count]
