@@ -48,7 +48,8 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:
-    from . import checkpoint, fft, lax, linalg, nn, ops, optax_like, random
+    from . import checkpoint, checks, debug, experimental, fft, lax, linalg, nn, ops, optax_like, random
+    from .callbacks import io_callback, pure_callback
     from .lax import stop_gradient
 
 __version__ = "0.1.0"
@@ -56,20 +57,23 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "ConcretizationError", "DeletedArrayError", "Graph", "NonConcreteBooleanIndexError", "ShapeDtypeStruct",
     "TracerArrayConversionError", "TracerBoolConversionError", "TracerError", "TracerIntegerConversionError",
-    "UnexpectedTracerError", "Variable", "checkpoint", "custom_jvp", "custom_vjp", "debug_infs", "debug_level",
-    "debug_nans", "disable_jit", "eval_shape", "fft", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg",
-    "linearize", "log_compiles", "make_graph", "nn", "no_tracing", "numpy", "ops", "optax_like", "random", "remat", "stage_times",
-    "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
+    "UnexpectedTracerError", "Variable", "checkpoint", "checks", "custom_jvp", "custom_vjp", "debug", "debug_infs",
+    "debug_level", "debug_nans", "disable_jit", "eval_shape", "experimental", "fft", "grad", "hessian", "io_callback",
+    "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg", "linearize", "log_compiles", "make_graph", "nn", "no_tracing",
+    "numpy", "ops", "optax_like", "pure_callback", "random", "remat", "stage_times", "stop_gradient", "tree",
+    "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
-_ON_DEMAND = frozenset(("checkpoint", "fft", "lax", "linalg", "nn", "ops", "optax_like", "random"))
+_ON_DEMAND = frozenset("checkpoint checks debug experimental fft lax linalg nn ops optax_like random".split())
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return import_module(f".{name}", __name__)
+    if name in ("io_callback", "pure_callback"):
+        return getattr(import_module(".callbacks", __name__), name)
     if name == "stop_gradient":
         return import_module(".lax", __name__).stop_gradient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from ..trace.array import Array
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prims import convert
-from ..trace.tracing import Traced, describe_function
+from ..trace.tracing import Traced, describe_function, with_tokens
 from ..transforms.arguments import Arguments
 from ..transforms.branches import cond as cond_op
 from . import one_by_one
@@ -68,7 +68,7 @@ def _branch(what: str, index: Array, functions: Sequence[Function], operands: Se
     if one_by_one.is_wanted():
         return one_by_one.branch(index, functions, operands)
     given = Arguments(what, functions[0], operands, {}, None, operators.operand)
-    traces = [trace_branch(what, function, given, given.name) for function in functions]
+    traces = with_tokens([trace_branch(what, function, given, given.name) for function in functions])
     _check_structures(what, functions, traces)
     closed_over, graphs = joined(traces)
     weak = tuple([all(flags) for flags in zip(*[t.weak for t in traces], strict=True)])

@@ -86,7 +86,9 @@ def _scan(
         carries=count,
         reverse=bool(reverse),
     )
-    return pytree.unflatten(carry.tree, results[:count]), pytree.unflatten(y_tree, results[count:])
+    return pytree.unflatten(carry.tree, results[:count]), pytree.unflatten(
+        y_tree, results[count : count + y_tree.num_leaves]
+    )
 
 
 def _length(what: str, f: Callable[..., Any], given: Arguments, length: Any) -> Any:

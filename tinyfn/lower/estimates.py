@@ -73,13 +73,17 @@ def estimate(kernel: Kernel) -> Estimates:
 def estimate_host(step: Host) -> Estimates:
     """The memory of an op that runs by its reference: all of its operands and results; its operations are not known."""
     node = step.node
-    results = (
-        zip(node.dtype, node.shape, strict=True)
-        if isinstance(node.dtype, tuple)
-        else [(node.dtype, node.shape)]
-    )
-    operands = [(source.dtype, source.shape) for source in dict.fromkeys(node.src) if source.op is not CONST]
-    size = _sum(sint.mul(sint.prod(shape), dtype.itemsize) for dtype, shape in (*operands, *results))
+    involved = [node, *[source for source in dict.fromkeys(node.src) if source.op is not CONST]]
+    arrays = [
+        array
+        for each in involved
+        for array in (
+            zip(each.dtype, each.shape, strict=True)
+            if isinstance(each.dtype, tuple)
+            else [(each.dtype, each.shape)]
+        )
+    ]
+    size = _sum(sint.mul(sint.prod(shape), dtype.itemsize) for dtype, shape in arrays)
     return Estimates(0, size, size)
 
 

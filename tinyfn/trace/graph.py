@@ -23,7 +23,7 @@ MOST_DERIVED = 128
 class Graph:
     """A closed function of arrays. See the module's docstring."""
 
-    __slots__ = ("_derived", "_plan", "captured", "inputs", "name", "outputs")
+    __slots__ = ("_derived", "_has_effects", "_plan", "captured", "inputs", "name", "outputs")
 
     def __init__(
         self, inputs: Iterable[UOp], outputs: Iterable[UOp], captured: Iterable[Any] = (), name: str = "graph"
@@ -34,6 +34,19 @@ class Graph:
         self.name = name
         self._plan: Plan | None = None
         self._derived: dict[Any, Any] = {}
+        self._has_effects: bool | None = None
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether running it does more than to give its outputs."""
+        if self._has_effects is None:
+            self._has_effects = any(
+                isinstance(node.op, Primitive)
+                and node.op.family == "structured"
+                and node.op.has_effects(node.params)
+                for node in self.nodes()
+            )
+        return self._has_effects
 
     @property
     def arguments(self) -> tuple[UOp, ...]:

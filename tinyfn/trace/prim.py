@@ -37,9 +37,13 @@ def _bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -
 
 
 class _Hooks:
-    """Filled by `tracing`: how a primitive is applied to arrays (rather than to UOps)."""
+    """Filled by `tracing`: how a primitive is applied to arrays (rather than to UOps); and by `transforms.effects`: the token
+    before all effects, a value that waits for a token, and the token for when some values are there."""
 
     bind: Callable[..., Any] = staticmethod(_bind)
+    start: Callable[[], UOp]
+    after: Callable[[UOp, UOp], UOp]
+    join: Callable[[Sequence[UOp]], UOp]
 
 
 hooks = _Hooks()
@@ -52,6 +56,9 @@ class Primitive:
     params: tuple[str, ...] = ()
     family = "other"
     is_scalar = False
+    takes_token = (
+        False  # whether it is an effect: its first argument and result are tokens, which `tracing` hands on
+    )
     reference: Callable[..., Any]
     # (ct, out, args, needs, **params) -> one cotangent or None per argument
     vjp: Callable[..., Any] | None = None
@@ -108,6 +115,10 @@ class Primitive:
     def has_element(self, node: UOp) -> bool:
         """Whether `element` holds for a node of this op."""
         return True
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        """Whether a node with these parameters does more than to give its results. Then `family` is "structured"."""
+        return False
 
     def out(self, *args: Any, **params: Any) -> tuple[DType, tuple[Any, ...]]:
         """The result's dtype and shape; raises TypeError or ValueError that names what is wrong."""

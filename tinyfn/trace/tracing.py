@@ -55,6 +55,16 @@ def tracing_rules(rules: Mapping[Any, Any]) -> Iterator[None]:
         _state.rules = before
 
 
+@contextmanager
+def outside_of_traces() -> Iterator[None]:
+    """Within, operations are done at once."""
+    before, _state.trace = _state.trace, None
+    try:
+        yield
+    finally:
+        _state.trace = before
+
+
 class Tracer(Array):
     """An array of a function that is being traced."""
 
@@ -158,6 +168,7 @@ class Trace:
         "known",
         "namer",
         "parent",
+        "token",
         "transform",
     )
 
@@ -170,6 +181,8 @@ class Trace:
         # By identity; the array is None for a stand-in for a tracer of a closed trace.
         self.captured: dict[Any, tuple[UOp, Array | None]] = {}
         self.closed = False
+        # What the last effect gave, for the next one.
+        self.token: UOp | None = None
         # The name of the i-th argument, worked out only when it is needed.
         self.namer: Callable[[int], str] | None = None
         self._memo: dict[UOp, Any] = {}
@@ -231,6 +244,18 @@ class Trace:
             execute.evaluate([node], memo)
         return np.asarray(memo[node])
 
+    def perform(self, primitive: Primitive, args: Sequence[UOp], params: dict[str, Any]) -> list[UOp]:
+        """The results of an op with effects, which come after those before."""
+        token = self.token or hooks.start()
+        if primitive.takes_token:
+            first, *results = _results(primitive.node(token, *args, **params))
+            self.token = first
+            return results
+        waiting = [hooks.after(args[0], token), *args[1:]] if args else []
+        results = _results(primitive.node(*waiting, **params))
+        self.token = hooks.join(results if args else [token, *results])
+        return results
+
     def close(self) -> dict[UOp, Any]:
         """End the trace; gives the values that were computed because they were asked for.
 
@@ -261,6 +286,11 @@ class Trace:
         )
 
 
+def _results(node: UOp) -> list[UOp]:
+    dtype: Any = node.dtype
+    return [output(node, i) for i in range(len(dtype))]
+
+
 _KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))
 
 
@@ -274,7 +304,10 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
         if not a.weak_type:
             weak = False
     if trace is not None:
-        node = primitive.node(*[trace.lift(a) for a in args], **params)
+        nodes = [trace.lift(a) for a in args]
+        if primitive.family == "structured" and primitive.has_effects(params):
+            return [tracer(trace, result) for result in trace.perform(primitive, nodes, params)]
+        node = primitive.node(*nodes, **params)
         if switches.general_path and switches.checks_values():
             finite.remember_line(node)
         dtype: Any = node.dtype
@@ -282,6 +315,8 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
             return [tracer(trace, output(node, i)) for i in range(len(dtype))]
         return tracer(trace, node, weak and node.dtype in dtypes.WEAK_DTYPES)
     values = [a.value for a in args]
+    if primitive.takes_token:
+        return [own(r) for r in primitive.reference(None, *values, **params)[1:]]
     primitive.out(*values, **params)
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
@@ -303,6 +338,28 @@ class Closed(NamedTuple):
     key: Any
     aval: Aval
     array: Array | None
+
+
+def with_tokens(traces: Sequence[Traced]) -> list[Traced]:
+    """Functions of which one is to be chosen: if some have effects and no arrays as results, all have a token as result."""
+    trees = [t.out_tree for t in traces]
+    found = [t for t in trees if t.num_leaves and t == tree_of_nothing(_without_token(t))]
+    return [
+        Traced(
+            Graph(t.graph.inputs, [hooks.start()], t.graph.captured, t.graph.name),
+            tree_of_nothing(t.out_tree),
+            (False,),
+            t.trace,
+            t.memo,
+        )
+        if found and not t.out_tree.num_leaves
+        else t
+        for t in traces
+    ]
+
+
+def _without_token(tree: Any) -> Any:
+    return pytree.structure(pytree.unflatten(tree, [0] * tree.num_leaves))
 
 
 class Traced:
@@ -358,6 +415,11 @@ def trace_function(
             array = result_array(leaf, partial(_result_path, result, i), function)
             outputs.append(trace.lift(array))
             weak.append(array.weak_type)
+        if trace.token is not None:
+            if outputs:
+                outputs = [hooks.after(node, trace.token) for node in outputs]
+            else:
+                outputs, weak, out_tree = [trace.token], [False], tree_of_nothing(out_tree)
     finally:
         _state.trace = trace.parent
         memo = trace.close()
@@ -365,6 +427,23 @@ def trace_function(
     inputs = [*trace.inputs, *[uop for uop, _ in captured]]
     graph = Graph(inputs, outputs, [array for _, array in captured], trace.function_name)
     return Traced(graph, out_tree, tuple(weak), trace, memo)
+
+
+class _Nothing:
+    """In place of a result without arrays: the token of its effects, which somebody has to ask for."""
+
+    def __init__(self, tree: Any, token: Any):
+        self.tree, self.token = tree, token
+
+
+pytree.register_pytree_node(
+    _Nothing, lambda x: ((x.token,), x.tree), lambda tree, _: pytree.unflatten(tree, ())
+)
+
+
+def tree_of_nothing(tree: Any) -> Any:
+    """The structure of one array, a token, that unflattens to what this structure without arrays does."""
+    return pytree.structure(_Nothing(tree, 0))
 
 
 def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any]) -> Array:
@@ -403,11 +482,15 @@ def apply(
     flags = weak or [False] * len(graph.outputs)
     if trace is not None:
         lifted = dict(zip(graph.inputs, [trace.lift(a) for a in everything], strict=True))
+        if graph.has_effects and trace.token is not None:
+            lifted[hooks.start()] = trace.token
         nodes = substitute([*graph.outputs, *(memo or ())], lifted)
         if switches.general_path and switches.checks_values():
             for node, new in zip(order := graph.nodes(), substitute(order, lifted), strict=True):
                 finite.inherit_line(node, [new])
         count = len(graph.outputs)
+        if graph.has_effects:
+            trace.token = hooks.join(nodes[:count])
         if memo:
             trace.remember(dict(zip(nodes[count:], memo.values(), strict=True)))
         return [tracer(trace, node, flag) for node, flag in zip(nodes[:count], flags, strict=True)]

@@ -19,10 +19,10 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import prims
 from ..trace.graph import Graph
-from ..trace.prim import Sample, broadcast_to_batch, full_like, instantiate, spell, zeros_like
+from ..trace.prim import Sample, broadcast_to_batch, full_like, hooks, instantiate, spell, zeros_like
 from ..trace.uop import UOp, const, input_node
 from .jvp import jvp_graph
-from .structured import Prepare, Structured, check_arguments, cotangents_or_zeros
+from .structured import Prepare, Structured, check_arguments, cotangents_or_zeros, inline_in_order
 from .vjp import reverse
 from .vmap import batch_graph
 
@@ -249,7 +249,8 @@ class Cond(Structured):
         results = []
         for i, branch in enumerate(derived.branches):
             here = prims.eq(within, full_like(index, i))
-            mine = branch.inline(as_seen_by(here, size, operands, flags))
+            token = hooks.join([index, *results]) if branch.has_effects else None
+            mine = inline_in_order(branch, as_seen_by(here, size, operands, flags), token)
             results = (
                 mine
                 if i == 0

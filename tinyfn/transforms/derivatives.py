@@ -22,6 +22,7 @@ from .arguments import (
     normalize_positions,
     with_float0,
 )
+from .effects import without_effects
 from .jvp import push_forward
 from .vjp import pull_back
 
@@ -295,7 +296,7 @@ def _split(
     known = Graph(graph.inputs, [*primal_outputs, *residuals], graph.captured, graph.name)
     values = apply(known, arrays, traced.memo, [*traced.weak, *[False] * len(residuals)])
     stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
-    outputs = substitute(linear_outputs, {**stand_ins, **{node: node for node in unknown}})
+    outputs = without_effects(substitute(linear_outputs, {**stand_ins, **{node: node for node in unknown}}))
     count = len(primal_outputs)
     return values[:count], Graph([*unknown, *stand_ins.values()], outputs, values[count:], name)
 

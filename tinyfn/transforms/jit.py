@@ -21,8 +21,10 @@ from ..trace.array import Array, as_array, own
 from ..trace.debug import measured, stage
 from ..trace.errors import user_line
 from ..trace.graph import Graph
+from ..trace.prim import hooks
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
 from .arguments import Arguments, positional_name
+from .effects import with_token
 from .executable import Executable
 from .fast_call import MISS, Signature, fast_call
 from .structured import call
@@ -271,7 +273,12 @@ class Jitted:
         trace, graph = current_trace(), program.graph
         assert trace is not None
         arrays = [trace.lift(a) for a in (*given.arrays, *graph.captured)]
-        nodes = call.apply(*arrays, graph=_open(graph))
+        if graph.has_effects:
+            token = trace.token or hooks.start()
+            nodes = call.apply(*arrays, token, graph=with_token(graph))
+            trace.token = hooks.join(nodes)
+        else:
+            nodes = call.apply(*arrays, graph=_open(graph))
         return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
 
     def _run(self, program: _Program, given: Arguments, donated: Sequence[Array]) -> list[Array]:

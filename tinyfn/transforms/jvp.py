@@ -83,6 +83,8 @@ class Linearized(NamedTuple):
 def linearized(graph: Graph, given: tuple[bool, ...]) -> Linearized:
     """The graph's forward mode for tangents of the inputs that are `given`, all that does not depend on them apart."""
 
+    from .effects import without_effects
+
     def make() -> Linearized:
         tangents = {
             node: input_node(node.dtype, node.shape)
@@ -95,7 +97,7 @@ def linearized(graph: Graph, given: tuple[bool, ...]) -> Linearized:
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
         linear = Graph(
             [*stand_ins.values(), *tangents.values()],
-            substitute(nonzero, stand_ins),
+            without_effects(substitute(nonzero, stand_ins)),
             name=f"linear_{graph.name}",
         )
         known = Graph(graph.inputs, [*graph.outputs, *residuals], name=graph.name)

@@ -135,7 +135,9 @@ class _Reversal:
         forward, results = self._derived.forward, len(graph.outputs)
         constants, carries, xs = parts.of(forward.inputs)
         ys = list(forward.outputs[parts.carries : results])
-        varying = depends_on(toposort(forward.outputs), [*carries, *xs])
+        order = toposort(forward.outputs)
+        effects = [n for n in order if isinstance(n.op, Structured) and n.op.has_effects(n.params)]
+        varying = depends_on(order, [*carries, *xs, *effects])
         residuals = forward.outputs[results:]
         self.xs = [xs.index(node) for node in residuals if node in xs]
         self.ys = [ys.index(node) for node in residuals if node in varying and node in ys and node not in xs]

@@ -15,8 +15,8 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import switches
 from ..trace.graph import Graph
-from ..trace.prim import Primitive, Sample, instantiate, spell
-from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, toposort
+from ..trace.prim import Primitive, Sample, hooks, instantiate, spell
+from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, substitute, toposort
 
 # Makes of a graph what runs it: the function from its inputs' values to its outputs'.
 Prepare = Callable[[Graph], Callable[[list[Any]], list[Any]]]
@@ -46,6 +46,14 @@ class Structured(Primitive):
 
     def reference(self, *args: Any, **params: Any) -> list[Any]:
         return self.execute(step_by_step, args, **params)
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        """Whether a graph that it holds has effects."""
+        return any(
+            isinstance(graph, Graph) and graph.has_effects
+            for value in params.values()
+            for graph in (value if isinstance(value, tuple) else (value,))
+        )
 
     @staticmethod
     def results(node: UOp) -> list[UOp]:
@@ -196,6 +204,14 @@ class Checkpoint(Call):
 call, checkpoint_call = Call("call"), Checkpoint("checkpoint")
 
 
+def inline_in_order(graph: Graph, args: Sequence[UOp], token: UOp | None = None) -> list[UOp]:
+    """The graph's outputs on these arguments; its effects come after the token, or after what the first argument waits for."""
+    if not graph.has_effects or (token is None and not args):
+        return graph.inline(args)
+    first = hooks.join(args[:1]) if token is None else token
+    return substitute(graph.outputs, {**dict(zip(graph.inputs, args, strict=True)), hooks.start(): first})
+
+
 def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None]) -> list[UOp]:
     """The outputs, with the results of a graph in the place of those of each node for which `contents` gives one."""
     new: dict[Any, UOp] = {}
@@ -203,7 +219,7 @@ def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None
         args = tuple([new[s] for s in node.src])
         graph = contents(node)
         if graph is not None:
-            for i, result in enumerate(graph.inline(args)):
+            for i, result in enumerate(inline_in_order(graph, args)):
                 new[node, i] = result
             new[node] = node
         elif node.op is OUTPUT and (node.src[0], node.arg) in new:

@@ -129,6 +129,8 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
 
     With `keep_inputs_only` the residuals are the inputs, and the backward graph computes everything else again."""
 
+    from .effects import without_effects
+
     def make() -> Reverse:
         wrt = [node for node, need in zip(graph.inputs, needs, strict=True) if need]
         takes = tuple([dtypes.is_inexact(node.dtype) for node in graph.outputs])
@@ -144,9 +146,8 @@ def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = Fals
         residuals = list(graph.inputs) if keep_inputs_only else split(nonzero, given)
         forward = Graph(graph.inputs, [*outputs, *residuals], name=f"forward_{graph.name}")
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
-        backward = Graph(
-            [*stand_ins.values(), *given], substitute(nonzero, stand_ins), name=f"backward_{graph.name}"
-        )
+        again = without_effects(substitute(nonzero, stand_ins))
+        backward = Graph([*stand_ins.values(), *given], again, name=f"backward_{graph.name}")
         return Reverse(forward, backward, takes, tuple([ct is not None for ct in in_cts]))
 
     return graph.derive(("vjp", needs, keep_inputs_only), make)

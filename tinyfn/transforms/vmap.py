@@ -177,12 +177,11 @@ def _input_axes(
 
 
 def _output_axes(function: Callable[..., Any], out_axes: Any, out_tree: Any) -> list[int | None]:
+    result = pytree.unflatten(out_tree, [0] * out_tree.num_leaves)
+    if out_tree != pytree.structure(result):
+        return [0]  # a token alone
     try:
-        return list(
-            pytree.broadcast_prefix(
-                out_axes, pytree.unflatten(out_tree, [0] * out_tree.num_leaves), is_leaf=_axis_leaf
-            )
-        )
+        return list(pytree.broadcast_prefix(out_axes, result, is_leaf=_axis_leaf))
     except ValueError as error:
         raise ValueError(
             f"vmap of {describe_function(function)}: out_axes does not fit the result: {error}; at {user_line()}"

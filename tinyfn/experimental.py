@@ -1,0 +1,6 @@
+"""Names that users of JAX look for in `jax.experimental`."""
+
+from . import checks as checkify
+from .callbacks import io_callback
+
+__all__ = ["checkify", "io_callback"]
