@@ -48,7 +48,20 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:
-    from . import checkpoint, checks, debug, experimental, fft, lax, linalg, nn, ops, optax_like, random
+    from . import (
+        checkpoint,
+        checks,
+        debug,
+        experimental,
+        fft,
+        lax,
+        linalg,
+        nn,
+        ops,
+        optax_like,
+        random,
+        scipy,
+    )
     from .callbacks import io_callback, pure_callback
     from .lax import stop_gradient
 
@@ -60,7 +73,7 @@ __all__ = [
     "UnexpectedTracerError", "Variable", "checkpoint", "checks", "custom_jvp", "custom_vjp", "debug", "debug_infs",
     "debug_level", "debug_nans", "disable_jit", "eval_shape", "experimental", "fft", "grad", "hessian", "io_callback",
     "jacfwd", "jacrev", "jit", "jvp", "lax", "linalg", "linearize", "log_compiles", "make_graph", "nn", "no_tracing",
-    "numpy", "ops", "optax_like", "pure_callback", "random", "remat", "stage_times", "stop_gradient", "tree",
+    "numpy", "ops", "optax_like", "pure_callback", "random", "remat", "scipy", "stage_times", "stop_gradient", "tree",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

@@ -86,7 +86,7 @@ def alike(draw: st.DrawFn, avals: list[Aval], like: Aval) -> int:
 
 
 ELEMENTWISE = [
-    p for p in REGISTRY.values() if isinstance(p, Elementwise) and not p.params and p is not prims.where
+    p for p in vars(prims).values() if isinstance(p, Elementwise) and not p.params and p is not prims.where
 ]
 
 

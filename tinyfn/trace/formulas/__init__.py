@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from .logarithm import *  # noqa: F403
     from .powers import *  # noqa: F403
     from .roots import *  # noqa: F403
+    from .special import *  # noqa: F403
 else:
-    _MODULES = ("angle", "basic", "error_function", "exponential", "logarithm", "powers", "roots")
+    _MODULES = ("angle", "basic", "error_function", "exponential", "logarithm", "powers", "roots", "special")
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__") or name in _MODULES:

@@ -1,0 +1,30 @@
+"""Gamma, beta and Bessel functions of floats."""
+
+from __future__ import annotations
+
+from ..trace.array import Array
+from ..trace.prims import gamma_functions, incomplete
+from .arguments import ArrayLike, applied, of_one_dtype, of_one_shape
+from .elementwise import _binary, _unary, exp, log, mul, neg, sub
+
+lgamma, digamma = _unary(gamma_functions.lgamma), _unary(gamma_functions.digamma)
+bessel_i0e, bessel_i1e = _unary(gamma_functions.bessel_i0e), _unary(gamma_functions.bessel_i1e)
+igamma, igammac = _binary(incomplete.igamma), _binary(incomplete.igammac)
+igamma_grad_a, zeta = _binary(incomplete.igamma_grad_a), _binary(incomplete.zeta)
+
+
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized incomplete beta function I(a, b, x), from 0 at x = 0 to 1 at x = 1, for positive a and b.
+
+    Derivatives with respect to a and b are not implemented."""
+    arrays = of_one_shape("betainc", of_one_dtype("betainc", a, b, x))
+    return applied(incomplete.regularized_incomplete_beta, *arrays)
+
+
+def random_gamma_grad(a: ArrayLike, sample: ArrayLike) -> Array:
+    """The derivative with respect to a of a sample of the gamma distribution with shape a, at a fixed quantile.
+
+    That is -(dP/da) / (dP/dx) of igamma P(a, x) (M. Figurnov et al., "Implicit reparameterization gradients", 2018)."""
+    shape, x = of_one_shape("random_gamma_grad", of_one_dtype("random_gamma_grad", a, sample))
+    log_density = sub(sub(mul(sub(shape, 1), log(x)), x), lgamma(shape))
+    return neg(mul(igamma_grad_a(shape, x), exp(neg(log_density))))
