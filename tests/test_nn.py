@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tinyfn
 from tests.agreement import assert_jit_agrees
 from tinyfn import lax, nn, random
 from tinyfn.nn import initializers
@@ -553,3 +554,21 @@ def test_initializers_have_jax_s_numbers() -> None:
     for name, expected in JAX_NUMBERS.items():
         found = np.asarray(getattr(initializers, name)()(random.PRNGKey(3), (2, 3)))[1]
         np.testing.assert_allclose(found, expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((3, 5), -1), ((5, 3), -1), ((4, 4), 0), ((2, 3, 4), 1), ((1, 1), -1)]
+)
+def test_orthogonal_initializer(shape: tuple[int, ...], axis: int) -> None:
+    key = tinyfn.random.key(0)
+    values = np.asarray(initializers.orthogonal(2.0, axis)(key, shape, "float64"))
+    assert values.shape == shape
+    matrix = np.moveaxis(values, axis, -1).reshape(-1, shape[axis])
+    product = matrix @ matrix.T if len(matrix) < shape[axis] else matrix.T @ matrix
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-12)
+    assert initializers.orthogonal()(key, shape, "bfloat16").dtype.name == "bfloat16"
+    np.testing.assert_allclose(
+        tinyfn.jit(lambda k: initializers.orthogonal(2.0, axis)(k, shape, "float64"))(key), values, rtol=1e-12
+    )
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        initializers.orthogonal()(key, (3,))

@@ -173,6 +173,10 @@ def test_gradients_of_gamma_samples() -> None:
     np.testing.assert_allclose(lax.random_gamma_grad(a, x), (moved - x) / step, rtol=1e-4)
 
 
+def test_the_module_is_an_attribute() -> None:
+    assert tinyfn.scipy.special is special
+
+
 def test_promotion_batching_and_weak_types() -> None:
     assert special.gammaln(np.arange(3)).dtype == np.float32
     assert special.betaln(np.ones(3, np.float16), 2.0).dtype == np.float16

@@ -79,7 +79,9 @@ __all__ = [
 
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
-_ON_DEMAND = frozenset("checkpoint checks debug experimental fft lax linalg nn ops optax_like random".split())
+_ON_DEMAND = frozenset(
+    "checkpoint checks debug experimental fft lax linalg nn ops optax_like random scipy".split()
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -132,6 +132,34 @@ def variance_scaling(
     return init
 
 
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializer:
+    """An initializer with matrices, of `column_axis` by all other axes, whose columns, or rows if those are fewer, are
+    orthogonal and of length `scale`, uniformly distributed (Saxe et al., 2013). Raises ValueError for fewer than 2 dimensions."""
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        from .. import linalg
+        from .. import numpy as tnp
+
+        sizes = as_shape(shape)
+        if len(sizes) < 2:
+            raise ValueError(
+                f"nn.initializers.orthogonal needs at least 2 dimensions, not the shape {sizes}; at {user_line()}"
+            )
+        columns = sizes[column_axis]
+        others = list(sizes)
+        del others[column_axis]
+        rows = math.prod(others)
+        wide = dtypes.accumulator(dtypes.canonical(dtype))
+        normals = random.normal(key, (max(rows, columns), min(rows, columns)), wide)
+        q, r = linalg.qr(normals)
+        # With a positive diagonal of R the factor is unique, and so Q uniform.
+        q = q * tnp.where(tnp.diagonal(r) < 0, -1, 1)
+        q = tnp.reshape(q.T if rows < columns else q, (*others, columns))
+        return operators.astype(scale * tnp.moveaxis(q, -1, column_axis), dtype)
+
+    return init
+
+
 def _scaled(scale: float, mode: str, distribution: str, sentence: str) -> Callable[..., Initializer]:
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = dtypes.DEFAULT_FLOAT
