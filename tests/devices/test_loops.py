@@ -168,13 +168,35 @@ def test_what_is_no_straight_line_of_few_operations_runs_by_programs(called: lis
         return lax.scan(lambda h, _: (tnp.sort(h * 2.0), h), h, None, length=2)
 
     def nested(h: Any) -> Any:
-        return lax.scan(lambda h, _: (lax.cond(h.sum() > 0, lambda: -h, lambda: h), h), h, None, length=3)
+        def step(h: Any, _: Any) -> Any:
+            return lax.cond(h.sum() > 0, lambda: tnp.sort(-h), lambda: h), h
+
+        return lax.scan(step, h, None, length=3)
 
     assert_jit_agrees(by_data, tnp.array(1), tnp.array([1, 3, 2]))
     assert_jit_agrees(large, numbers(100, 100))
     assert_jit_agrees(sorts, numbers(5))
     assert_jit_agrees(nested, numbers(5))
     assert not called
+
+
+def test_small_branches_are_part_of_the_loop(called: list[Any]) -> None:
+    def f(h: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            new = lax.switch(
+                x,
+                [
+                    lambda: -h,
+                    lambda: tnp.stack([h[1], h[0] / (h[0] - 1.0)]),
+                    lambda: lax.cond(h[0] > 0, lambda: h * 2, lambda: h),
+                ],
+            )
+            return new, h
+
+        return lax.scan(step, h, xs)
+
+    assert_jit_agrees(f, numbers(2), tnp.array([0, 1, 2, 5, -1, 2, 1]))
+    assert len(called) == 1
 
 
 def test_one_function_for_each_loop(called: list[Any]) -> None:

@@ -13,6 +13,7 @@ from ..trace.execute import step
 from ..trace.graph import Graph
 from ..trace.uop import UOp
 from .loops import scan
+from .pruning import prune
 from .structured import Structured, replace_calls
 from .while_loops import while_loop
 
@@ -149,12 +150,12 @@ def _native_loop(node: UOp) -> Callable[..., Any] | None:
 
 
 def simplified(graph: Graph) -> Graph:
-    """The graph for when no more derivatives are taken: simplified, and with what it calls in its place."""
+    """The graph for when no more derivatives are taken: with what it calls in its place, loops pruned, and simplified."""
 
     def make() -> Graph:
         from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
 
-        return simplify(replace_calls(graph))
+        return simplify(prune(replace_calls(graph)))
 
     return graph.derive("simplified", make)
 

@@ -149,17 +149,36 @@ class _Reversal:
         self.forward = Graph(forward.inputs, [*forward.outputs[:results], *stacked], name=forward.name)
         self.invariant = Graph(constants, invariant, name=f"invariant_{graph.name}")
 
+    def _reached(self, given: tuple[bool, ...]) -> tuple[list[bool], list[bool]]:
+        """Which cotangents of the body's outputs are not zero at some step, for those of the scan's that are given; and which of
+        the body's inputs get one from those."""
+        derived, parts = self._derived, self._parts
+        inexact = [i for i, node in enumerate(self._graph.outputs) if dtypes.is_inexact(node.dtype)]
+        inputs = dict(zip(inexact, derived.backward.inputs[len(self._residuals) :], strict=True))
+        found = iter(derived.backward.outputs)
+        in_cts = [next(found) if gives else None for gives in derived.gives]
+        order = derived.backward.nodes()
+        flags = list(given)
+        while True:
+            dependent = depends_on(order, [inputs[i] for i, flag in enumerate(flags) if flag])
+            reached = [ct is not None and ct in dependent for ct in in_cts]
+            carries = parts.of(reached)[1]
+            more = [a or b for a, b in zip(flags, carries, strict=False)] + flags[len(carries) :]
+            if more == flags:
+                return flags, reached
+            flags = more
+
     def backward(self, given: tuple[bool, ...]) -> _Backward:
-        """The reverse pass, for cotangents of those ys that are `given`.
+        """The reverse pass, for cotangents of those last carries and ys that are `given`.
 
         Its constants are the invariant residuals; its carries the cotangents of carries, and sums of those of constants; its xs
         the other residuals and the cotangents of ys; its ys the cotangents of xs."""
         graph, parts, derived = self._graph, self._parts, self._derived
         results = len(graph.outputs)
         _, carries, _ = parts.of(graph.inputs)
-        _, needs_carries, _ = parts.of(self.needs)
+        flags, reached = self._reached(given)
+        moving = flags[: parts.carries]
         stand_ins = {node: input_node(node.dtype, node.shape) for node in self._residuals}
-        flags = [*needs_carries, *given]
         cts = [
             input_node(n.dtype, n.shape) if flag else None
             for n, flag in zip(graph.outputs, flags, strict=True)
@@ -169,8 +188,9 @@ class _Reversal:
         ]
         residuals = [stand_ins[node] for node in derived.forward.outputs[results:]]
         found = iter(derived.backward.inline([*residuals, *dense]))
+        in_cts = [next(found) if gives else None for gives in derived.gives]
         of_constants, of_carries, of_xs = parts.of(
-            [next(found) if gives else None for gives in derived.gives]
+            [ct if flag else None for ct, flag in zip(in_cts, reached, strict=True)]
         )
         sums = [(input_node(ct.dtype, ct.shape), ct) for ct in of_constants if ct is not None]
         invariant = len(self.invariant.outputs)
@@ -181,15 +201,15 @@ class _Reversal:
             [
                 *[
                     instantiate(ct, c)
-                    for ct, c, need in zip(of_carries, carries, needs_carries, strict=True)
-                    if need
+                    for ct, c, moves in zip(of_carries, carries, moving, strict=True)
+                    if moves
                 ],
                 *[total + ct for total, ct in sums],
                 *those_given(of_xs),
             ],
             name=derived.backward.name,
         )
-        gives = (*[ct is not None for ct in of_constants], *needs_carries, *[ct is not None for ct in of_xs])
+        gives = (*[ct is not None for ct in of_constants], *moving, *[ct is not None for ct in of_xs])
         return _Backward(body, Parts(invariant, len(carried)), gives)
 
 
@@ -330,7 +350,9 @@ class Scan(Structured):
             ct if dtypes.is_inexact(node.dtype) else None
             for ct, node in zip(cts[carries:], graph.outputs[carries:], strict=True)
         ]
-        given = tuple([ct is not None for ct in y_cts])
+        needed = parts.of(derived.needs)[1]
+        of_last = [ct is not None and need for ct, need in zip(cts[:carries], needed, strict=True)]
+        given = (*of_last, *[ct is not None for ct in y_cts])
         loop = graph.derive(("scan backward", tuple(needs), parts, given), lambda: derived.backward(given))
         of_constants, of_carries, of_xs = parts.of(loop.gives)
         invariant = len(derived.invariant.outputs)

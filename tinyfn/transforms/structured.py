@@ -37,12 +37,17 @@ class Structured(Primitive):
     """An op that holds graphs and has several results."""
 
     family = "structured"
-    # Whether a program has the contents of the op's graph in its place, once no more derivatives are taken.
-    is_inlined = True
 
     def execute(self, prepare: Prepare, args: Sequence[Any], **params: Any) -> list[Any]:
         """The results' values, where `prepare` makes of each graph what runs it."""
         return prepare(params["graph"])(list(args))
+
+    # Whether a program has the contents of the op's graph in its place, once no more derivatives are taken.
+    is_inlined = True
+
+    def contents(self, **params: Any) -> Graph | None:
+        """What a program has in the place of a node, once no more derivatives are taken; None if the node stays."""
+        return params["graph"] if self.is_inlined else None
 
     def reference(self, *args: Any, **params: Any) -> list[Any]:
         return self.execute(step_by_step, args, **params)
@@ -232,14 +237,13 @@ def with_contents(outputs: Sequence[UOp], contents: Callable[[UOp], Graph | None
 def replace_calls(graph: Graph) -> Graph:
     """The graph with the contents of the graphs that it holds in their place, for when no more derivatives are taken.
 
-    Those of loops, branches and `checkpoint` stay."""
+    Those of loops, large branches and `checkpoint` stay."""
 
     def contents(node: UOp) -> Graph | None:
-        if not isinstance(node.op, Structured) or not node.op.is_inlined:
-            return None
-        return replace_calls(node.params["graph"])
+        found = node.op.contents(**node.params) if isinstance(node.op, Structured) else None
+        return None if found is None else replace_calls(found)
 
-    if not any(isinstance(node.op, Structured) and node.op.is_inlined for node in graph.nodes()):
+    if not any(isinstance(node.op, Structured) for node in graph.nodes()):
         return graph
     outputs = with_contents(graph.outputs, contents)
     return Graph(graph.inputs, outputs, graph.captured, graph.name)
