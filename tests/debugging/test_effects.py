@@ -261,6 +261,32 @@ def test_io_callback_happens_once_for_each_call_and_its_result_is_used() -> None
     assert tinyfn.vmap(lambda x: x * draw())(np.arange(1, 3)).tolist() == [13, 26]
 
 
+@pytest.mark.parametrize("inner", [lambda f: f, tinyfn.jit, lambda f: lambda x: lax.map(f, x[None])[0]])
+def test_what_happened_while_values_were_asked_for_does_not_happen_again(inner: Any, capsys: Any) -> None:
+    count = [0]
+
+    def number() -> Any:
+        count[0] += 1
+        return np.float32(count[0])
+
+    def g(x: Any) -> Any:
+        y = inner(f)(x)
+        n = tinyfn.io_callback(number, F32)
+        if y > 0 and n > 0:
+            debug.print("positive")
+        return y * n
+
+    for of in (
+        tinyfn.grad,
+        lambda g: tinyfn.grad(tinyfn.grad(g)),
+        lambda g: lambda x: tinyfn.vjp(g, x)[1](x),
+    ):
+        count[0] = 0
+        assert printed(capsys, lambda of=of: of(g)(tnp.asarray(X))) == [*ONCE, "positive"]
+        assert count == [1]
+    np.testing.assert_allclose(tinyfn.grad(g)(X), 2 * np.sin(2 * X), rtol=1e-6)
+
+
 # What the errors say.
 
 

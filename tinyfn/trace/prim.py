@@ -38,12 +38,14 @@ def _bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -
 
 class _Hooks:
     """Filled by `tracing`: how a primitive is applied to arrays (rather than to UOps); and by `transforms.effects`: the token
-    before all effects, a value that waits for a token, and the token for when some values are there."""
+    before all effects, a value that waits for a token, the token for when some values are there, and a graph
+    without the effects that have happened."""
 
     bind: Callable[..., Any] = staticmethod(_bind)
     start: Callable[[], UOp]
     after: Callable[[UOp, UOp], UOp]
     join: Callable[[Sequence[UOp]], UOp]
+    settled: Callable[..., list[UOp]]
 
 
 hooks = _Hooks()

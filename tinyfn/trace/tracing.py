@@ -210,6 +210,11 @@ class Trace:
             self.known[found[0]] = x
         return found[0]
 
+    def capture_value(self, value: np.ndarray) -> UOp:
+        """A hidden input for a value that is known."""
+        array = own(value)
+        return self.captured.setdefault(id(array), (input_node(array.dtype, array.shape), array))[0]
+
     def stand_in(self, key: Any, aval: Aval, array: Array | None) -> None:
         """Let the array or tracer with this identity be captured from the start, also if its own trace is closed."""
         node = input_node(aval.dtype, aval.shape)
@@ -423,6 +428,8 @@ def trace_function(
     finally:
         _state.trace = trace.parent
         memo = trace.close()
+    if memo and trace.token is not None:
+        outputs = hooks.settled(outputs, memo, trace.capture_value)
     captured = list(trace.captured.values())
     inputs = [*trace.inputs, *[uop for uop, _ in captured]]
     graph = Graph(inputs, outputs, [array for _, array in captured], trace.function_name)

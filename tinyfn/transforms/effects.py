@@ -10,7 +10,7 @@ What a transform computes a second time, such as the forward pass in `checkpoint
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -297,6 +297,33 @@ def without_effects(outputs: Sequence[UOp]) -> list[UOp]:
     return result
 
 
+def settled(
+    outputs: Sequence[UOp], memo: Mapping[UOp, Any], capture: Callable[[np.ndarray], UOp]
+) -> list[UOp]:
+    """The outputs without those effects that have happened, since a value was asked for while the function was traced.
+
+    What they gave, which `memo` has, is captured."""
+    order = toposort(outputs)
+    if not any(node in memo and _is_effect(node) for node in order):
+        return list(outputs)
+    new: dict[UOp, UOp] = {}
+    for node in order:
+        op, src = node.op, node.src
+        if op is OUTPUT and src[0].op is effect_callback and src[0] in memo:
+            new[node] = capture(memo[src[0]][node.arg]) if node.arg else _start()
+        elif op is effect_callback and node in memo:
+            new[node] = node
+        elif op is OUTPUT:
+            new[node] = output(new[src[0]], node.arg)
+        elif node in memo and _is_effect(node):
+            params = {name: _bare(value) for name, value in node.params.items()}
+            new[node] = op.node(*[new[s] for s in src], **params)
+        else:
+            args = tuple([new[s] for s in src])
+            new[node] = node if args == src else rebuild(node, args)
+    return [new[node] for node in outputs]
+
+
 def _is_effect(node: UOp) -> bool:
     return isinstance(node.op, Structured) and node.op.has_effects(node.params)
 
@@ -308,3 +335,6 @@ def _bare(value: Any) -> Any:
             lambda: Graph(value.inputs, without_effects(value.outputs), value.captured, value.name),
         )
     return tuple([_bare(v) for v in value]) if isinstance(value, tuple) else value
+
+
+hooks.settled = settled
