@@ -52,7 +52,8 @@ class Module:
 
     def __del__(self) -> None:
         # Unloading takes llvmlite's lock, and this may run anywhere; the next compilation does it.
-        _dead.append(self._tracker)
+        if _dead is not None:  # which it is when Python ends
+            _dead.append(self._tracker)
 
     def function(self, name: str) -> int:
         """The address of a function that the text defines; valid as long as the module is held."""
