@@ -30,6 +30,12 @@ def test_results_are_zeros_of_the_right_kind() -> None:
     assert not any(np.any(np.asarray(v)) for v in result.values())
 
 
+def test_symbolic_sizes_are_those_of_the_arguments() -> None:
+    n = tinyfn.Variable("n", 1, 8)
+    run = tinyfn.jit(lambda x: x.T + 1).lower(tinyfn.ShapeDtypeStruct((n, 3), np.float32)).compile()
+    assert run(tnp.ones((5, 3))).shape == (3, 5)
+
+
 def test_kernels_are_compiled() -> None:
     before = sum(cpu.counts[name] for name in ("emit", "disk", "memory"))
     tinyfn.jit(lambda x: tnp.sin(x) * 1.0625 + 0.375)(tnp.ones(77))

@@ -150,6 +150,7 @@ def compiling() -> Iterator[None]:
 def test_a_loss_and_its_gradient_are_compiled_once_for_all_sizes() -> None:
     run = lowered_mlp().compile()
     reference = tinyfn.value_and_grad(mlp_loss)  # op by op
+    tinyfn.jit(lambda x: x + 1)(tnp.ones(3))  # what runs kernels is compiled as well, by the first call
     before = num_threads()
     before_any = looked_for()
     try:
@@ -166,6 +167,31 @@ def test_a_loss_and_its_gradient_are_compiled_once_for_all_sizes() -> None:
                 close(np.asarray(a), np.asarray(c), 16)
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_training_steps_of_any_size_update_donated_parameters_in_place() -> None:
+    def step_of(parameters: Any, momentum: Any, x: Any, y: Any) -> Any:
+        gradient = tinyfn.grad(mlp_loss)(parameters, x, y)
+        momentum = tinyfn.tree.map(lambda m, g: 0.9 * m + g, momentum, gradient)
+        return tinyfn.tree.map(lambda p, m: p - 0.1 * m, parameters, momentum), momentum
+
+    parameters, _, _ = mlp(1)
+    momentum = tinyfn.tree.map(tnp.zeros_like, parameters)
+    shapes = tinyfn.tree.map(lambda leaf: SHAPE(leaf.shape, leaf.dtype), parameters)
+    jitted = tinyfn.jit(step_of, donate_argnums=(0, 1))
+    run = jitted.lower(shapes, shapes, SHAPE((n, 50), np.float32), SHAPE((n, 10), np.float32)).compile()
+    wanted = tinyfn.tree.map(lambda a: a, (parameters, momentum))
+    state = tinyfn.tree.map(lambda a: a + 0, (parameters, momentum))
+    for size in (16, 16, 3, 67, 16):
+        _, x, y = mlp(size)
+        wanted = tinyfn.jit(step_of)(*wanted, x, y)
+        before = {leaf.value.ctypes.data for leaf in tinyfn.tree.leaves(state)}
+        state = run(*state, x, y)
+        after = [leaf.value.ctypes.data for leaf in tinyfn.tree.leaves(state)]
+        assert before.intersection(after), "nothing was written in place"
+        for a, b in zip(tinyfn.tree.leaves(state), tinyfn.tree.leaves(wanted), strict=True):
+            close(np.asarray(a), np.asarray(b), 64)
 
 
 @pytest.mark.usefixtures("compiling")
@@ -231,6 +257,50 @@ def test_a_large_bound_costs_nothing() -> None:
         close(a, b, 16)
 
 
+wide = tinyfn.Variable("n", 1, 3000)
+CONTRACTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[Any, ...], ...]]] = {
+    "rows": (lambda x, w: x @ w, ((wide, 70), (70, 50))),
+    "many blocks": (lambda x, w: x @ w, ((wide, 600), (600, 700))),
+    "rows of an expression": (lambda x, w: tnp.tanh(x) @ w + 1, ((wide, 70), (70, 50))),
+    "rows times a transpose": (lambda x, w: tnp.maximum(x @ w.T, 0), ((wide, 300), (50, 300))),
+    "long sums": (lambda x, y: x.T @ y, ((wide, 30), (wide, 40))),
+    "long sums of expressions": (lambda x, y: tnp.tanh(x).T @ tnp.exp(y), ((wide, 30), (wide, 40))),
+    "long sums along rows": (lambda x, y: x @ y, ((20, wide), (wide, 40))),
+    "a batch": (lambda x, w: nn.softmax(x @ w), ((wide, 6, 20), (wide, 20, 5))),
+    "rows of a batch": (lambda x, w: x @ w, ((wide, 6, 20), (20, 5))),
+    "attention": (
+        lambda q, k: nn.softmax(tnp.einsum("bthd,bshd->bhts", q, k)),
+        ((wide, 5, 2, 8), (wide, 5, 2, 8)),
+    ),
+    "a batch of images": (
+        lambda x, w: nn.relu(tinyfn.lax.conv(x, w, (1, 1), "SAME")),
+        ((wide, 3, 7, 7), (5, 3, 3, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_contractions_of_any_number_of_rows_or_products(name: str) -> None:
+    function, shapes = CONTRACTIONS[name]
+    compiled, _ = symbolic(function, *shapes)
+    before = num_threads()
+    try:
+        for size in (1, 5, 63, 300, 1111):
+            generator = np.random.default_rng(size)
+            arrays = [
+                generator.normal(size=[size if d is wide else d for d in shape]).astype(np.float32)
+                for shape in shapes
+            ]
+            set_num_threads(1)
+            (got,) = compiled(arrays)
+            set_num_threads(2)
+            assert compiled(arrays)[0].tobytes() == got.tobytes()
+            (want,) = compiled.graph.bind({wide: size}).run(arrays)
+            close(got, np.asarray(want), 64)
+    finally:
+        set_num_threads(before)
+
+
 # Memory
 
 
@@ -247,19 +317,28 @@ def _guarded(shape: tuple[int, ...], dtype: Any, at_end: bool) -> np.ndarray:
     return np.frombuffer(memory, dtype, prod(shape), offset).reshape(shape)
 
 
+EVERY = {name: (function, ((n, 9),), SIZES) for name, function in FUNCTIONS.items()}
+EVERY |= {f"{name}, long": (*case, (1, 67, 700)) for name, case in CONTRACTIONS.items()}
+
+
 @pytest.mark.parametrize("at_end", [True, False])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", EVERY)
 def test_nothing_outside_of_arrays_is_touched(name: str, at_end: bool, monkeypatch: Any) -> None:
     def guarded(shape: tuple[int, ...], dtype: Any) -> Callable[[], np.ndarray]:
         return lambda: _guarded(shape, dtype, at_end)
 
     monkeypatch.setattr(program, "result_maker", guarded)
     monkeypatch.setattr(type(program.BUFFERS), "maker", lambda self, shape, dtype: guarded(shape, dtype))
-    compiled, captured = symbolic(FUNCTIONS[name], (n, 9))
-    for size in SIZES:
-        x = _guarded((size, 9), np.float32, at_end)
-        x[:] = values(size)
-        for a, b in zip(
-            compiled([x, *captured]), compiled.graph.bind({n: size}).run([x, *captured]), strict=True
-        ):
+    function, shapes, sizes = EVERY[name]
+    compiled, captured = symbolic(function, *shapes)
+    for size in sizes:
+        arrays = [
+            _guarded(tuple([d if isinstance(d, int) else size for d in s]), np.float32, at_end)
+            for s in shapes
+        ]
+        for number, array in enumerate(arrays):
+            array[...] = np.random.default_rng(number).normal(size=array.shape)
+        arrays += captured
+        bound = compiled.graph.bind(compiled.graph.sizes(arrays))
+        for a, b in zip(compiled(arrays), bound.run(arrays), strict=True):
             close(a, np.asarray(b), 64)

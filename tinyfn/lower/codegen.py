@@ -77,7 +77,8 @@ def _grain(points: Dimension, work: Dimension) -> Dimension:
     """How many points a call should have, of so many that take so much work."""
     if isinstance(points, int) and isinstance(work, int):
         return max(1, GRAIN * points // max(1, work))
-    return sint.maximum(1, sint.floordiv(sint.mul(GRAIN, points), sint.maximum(1, work)))
+    work = sint.maximum(1, work)
+    return sint.maximum(1, sint.floordiv(sint.add(sint.mul(GRAIN, points), sint.sub(work, 1)), work))
 
 
 # Code by structure, schedule and target: nests of other kernels may be the same. The oldest goes first.

@@ -66,7 +66,7 @@ def _region(g: Functions, b: Builder, batch: Index, ends: Sequence[Index], buffe
     plan, c, dtype = g.plan, g.contraction, g.accumulator
     row, row_end, column, column_end = ends
     to_a, to_b, partial = buffers
-    depth = Index(None, 0), Index(None, c.k)
+    depth = Index(None, 0), g.depth(b)
 
     def call(function: str, *operands: Index | Value) -> None:
         texts = [str(x if isinstance(x, Value) else b.number(x)) for x in operands]
@@ -123,10 +123,14 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
         b_size = round_up(images * g.windows.image + slack, 64)
     buffers = [Value("ptr", "null")] * 3
     scratch = None
+    extent = g.rows(b) if plan.split_rows else Index(None, c.n)
+    every = Index(None, plan.pieces)
+    if extent.value is not None:
+        every = b.binary("udiv", extent + (plan.piece - 1), plan.piece)
     if a_size or b_size or g.partial:
         total = Index(None, (a_size + b_size) * size + 64)
         if g.partial:
-            pieces = b.binary("umin", b.binary("sub", end, begin), plan.pieces)
+            pieces = b.binary("umin", b.binary("sub", end, begin), every)
             rows = b.scale(pieces, plan.piece) if plan.split_rows else Index(None, round_up(c.m, plan.rows))
             total = b.add(b.scale(rows, plan.column_block * size), total)
         scratch = b.instruction("ptr", f"call ptr @malloc({b.number(total)})")
@@ -137,11 +141,10 @@ def _chunks(g: Functions, b: Builder, begin: Index, end: Index) -> None:
     with b.loop(begin, end, 1) as loop:
         batch, piece = Index(None, 0), loop.index
         if plan.chunks != plan.pieces:
-            batch, piece = (b.binary(op, loop.index, plan.pieces) for op in ("udiv", "urem"))
-        count = b.binary("umin", b.binary("sub", end, loop.index), b.binary("sub", plan.pieces, piece))
+            batch, piece = (b.binary(op, loop.index, every) for op in ("udiv", "urem"))
+        count = b.binary("umin", b.binary("sub", end, loop.index), b.binary("sub", every, piece))
         loop.step = b.number(count)
         first = b.scale(piece, plan.piece)
-        extent = c.m if plan.split_rows else c.n
         last = b.binary("umin", b.add(first, b.scale(count, plan.piece)), extent)
         ends = [first, last]
         whole = [Index(None, 0), Index(None, c.n if plan.split_rows else c.m)]

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from ..trace import sint
 from ..trace.elements import as_node
+from ..trace.sint import Dimension
 from ..trace.uop import CONST, UOp, make, rebuild, toposort
 from .gemm_matrix import Builder, Place, Windows, digits
 from .gemm_values import Evaluation, is_index
 from .gemm_writer import Index, Value
 from .index import LOAD
 from .linear import Linear
-from .nest import size_of
+from .nest import is_symbolic, size_of
 
 # A vector is done in so many segments at most; each costs about what a load does, and a gather as much as a load for each lane.
 SEGMENTS = 4
@@ -24,13 +25,15 @@ _NARROW = 1 << 31
 
 
 class Axis(NamedTuple):
-    """A flat index over groups of ranges; those of a group are stepped through as one, the last of them standing for it."""
+    """A flat index over groups of ranges; those of a group are stepped through as one, the last of them standing for it.
+
+    Of the ranges only the first may be of symbolic size."""
 
     groups: tuple[tuple[UOp, ...], ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of the groups."""
+        """The sizes of the groups, the most of what is symbolic."""
         sizes = []
         for group in self.groups:
             size = 1
@@ -71,9 +74,19 @@ def group_ranges(ranges: Sequence[UOp], uses: Sequence[Linear]) -> Axis:
 
 
 def _continues(slow: UOp, fast: UOp, use: Linear) -> bool:
-    if slow in use.other or fast in use.other:
+    if slow in use.other or fast in use.other or is_symbolic(fast):
         return False
     return use.steps.get(slow, 0) == size_of(fast) * use.steps.get(fast, 0)
+
+
+def sizes(b: Builder, arrays: Mapping[UOp, int]) -> dict[UOp, Index]:
+    """The symbolic dimensions among the arguments."""
+    return {node: b.size(slot) for node, slot in arrays.items() if node.op is sint.VARIABLE}
+
+
+def run_time(b: Builder, arrays: Mapping[UOp, int], dimension: Dimension) -> Index:
+    """The value of a dimension at run time."""
+    return Evaluation(b, arrays, 1, None, sizes(b, arrays)).index(as_node(dimension))
 
 
 Body = Callable[[Evaluation], Value | None]
@@ -90,7 +103,7 @@ def at_place(
     """What `body` gives at a place, whose batch, row and column are indices along these axes.
 
     It may be called several times, for some of the lanes each; its values are put together."""
-    scalars: dict[UOp, Index] = {}
+    scalars = sizes(b, arrays)
     lanes, moving = place.lanes, place.axis + 1
     for number, (axis, index) in enumerate(zip(axes, (place.batch, place.row, place.column), strict=True)):
         if number != moving or lanes == 1:
@@ -139,11 +152,14 @@ def _in_segments(
         extent *= n
     slower, lane = Axis(axis.groups[:-1]), axis.groups[-1][-1]
     within, outer = b.binary("urem", index, size), b.binary("udiv", index, size)
+    end: Index | int = extent // size - 1
+    if is_symbolic(axis.groups[0][0]):
+        end = run_time(b, arrays, sint.prod(sint.extent(r) for group in slower.groups for r in group)) + -1
     result: Value | None = None
     for t in range(segments):
         here = dict(scalars)
         # A segment past the end has no lanes, but its ranges have to have values.
-        _bind(b, slower, b.binary("umin", outer + t, extent // size - 1) if t else outer, here)
+        _bind(b, slower, b.binary("umin", outer + t, end) if t else outer, here)
         for r in axis.groups[-1][:-1]:
             here[r] = Index(None, 0)
         first = here[lane] = b.add(within, Index(None, -t * size))
@@ -198,7 +214,8 @@ class Values:
         windows: Windows | None = None,
     ) -> None:
         self._value, self._axes, self._arrays = value, axes, arrays
-        self.summed = axes[2].sizes
+        groups = axes[2].groups
+        self.summed = () if len(groups) == 1 and is_symbolic(groups[0][0]) else axes[2].sizes
         self.windows = windows
 
     def __call__(self, builder: Builder, place: Place) -> Value:

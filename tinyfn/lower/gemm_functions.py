@@ -24,13 +24,15 @@ class Functions:
         self.a, self.b = (c.a, c.producer_a), (c.b, c.producer_b)
         self.windows = windows_of(c.producer_b) if plan.windows else None
         # A is packed along the axis in which it is contiguous, so that packing never has to transpose it.
-        self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1
+        self.a_by_rows = plan.dots or c.a.column == 1 or c.a.row != 1 or c.open_rows is not None
         self.a_stride = plan.k_block + (64 // c.accumulator.itemsize if self.a_by_rows else 0)
         # Whether partial tiles at the last row, or column, are done by the code of whole ones. Without an epilogue a smaller
         # tile of their own takes LLVM no longer than a choice of the rows to store.
         fits = plan.rows <= SHARED_ROWS or plan.pack_a
         partial_rows = c.m > plan.rows and c.m % plan.rows > 0
         self.shares_rows = not plan.dots and c.epilogue is not None and fits and partial_rows
+        if c.open_rows is not None:
+            self.shares_rows = True  # however many rows the last tile has
         # At the last column those whose last vector alone is partial, or, of packed ones, those that come after many whole ones.
         missing = -c.n % plan.columns
         many = plan.pack_b and plan.lanes > 1 and c.n > MANY_COLUMNS * plan.columns
@@ -38,6 +40,16 @@ class Functions:
             not plan.dots and c.n > plan.columns and 0 < missing and (missing < plan.lanes or many)
         )
         self.partial = plan.k_blocks > 1 and (c.scratch or c.c.dtype != self.accumulator)
+
+    def rows(self, b: Builder) -> Index:
+        """The number of rows."""
+        c = self.contraction
+        return Index(None, c.m) if c.open_rows is None else c.open_rows(b)
+
+    def depth(self, b: Builder) -> Index:
+        """The number of elements of the sum."""
+        c = self.contraction
+        return Index(None, c.k) if c.open_sum is None else c.open_sum(b)
 
     def function(
         self, name: str, indices: str, pointers: str = "", external: bool = False

@@ -6,7 +6,7 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from .gemm_matrix import Contraction, Windows, digits_of, unrolled, windows_of
-from .gemm_plan import COLUMNS, ROWS, SUM, WINDOWS, round_up
+from .gemm_plan import COLUMNS, ROWS, SHARED_ROWS, SUM, WINDOWS, round_up
 from .opts import Opt, OptOps
 from .target import Target
 
@@ -29,7 +29,8 @@ def choose(contraction: Contraction, target: Target) -> tuple[Opt, ...]:
     plain_a = c.producer_a is None and c.a.dtype == c.accumulator
     plain_b = c.producer_b is None and c.b.dtype == c.accumulator
     along_k = c.b.row == 1 and (c.b.column != 1 or c.n == 1) and (c.m <= THIN or plain_b)
-    if along_k and dots_pay(c.m, c.n, c.k, c.a.column == 1):
+    is_open = c.open_rows is not None or c.open_sum is not None
+    if along_k and not is_open and dots_pay(c.m, c.n, c.k, c.a.column == 1):
         # One chain a lane of 64 bytes, more where there are few results: of the shape alone, as it decides about the bits.
         lanes = 64 // size * max(1, 8 // max(1, c.m * c.n))
         registers = target.vector_registers * target.vector_bytes // 64
@@ -41,7 +42,8 @@ def choose(contraction: Contraction, target: Target) -> tuple[Opt, ...]:
         blocks: tuple[tuple[int, int, int], ...] = ()
     else:
         lanes = max(1, target.vector_bytes // size)
-        rows, vectors = tile_shape(c.m, -(-c.n // lanes), target.vector_registers)
+        height = c.m if c.open_rows is None else SHARED_ROWS
+        rows, vectors = tile_shape(height, -(-c.n // lanes), target.vector_registers)
         columns = vectors * lanes
         add(OptOps.UPCAST, COLUMNS, lanes)
         # Copying B pays off when enough rows of A use it, and A then too; casts and other producers run once an element.
@@ -79,7 +81,9 @@ def choose(contraction: Contraction, target: Target) -> tuple[Opt, ...]:
     extent, unit, axis = (c.m, rows, ROWS) if c.m >= c.n else (c.n, columns, COLUMNS)
     wanted = 1 if prod(c.batch) >= 4 * target.cores else 64 * target.cores
     piece = round_up(max(1, -(-extent // wanted)), unit)
-    if piece < extent:
+    if c.open_rows is not None:
+        add(OptOps.GROUPTOP, ROWS, rows)  # neighbouring pieces are run as one
+    elif piece < extent:
         add(OptOps.GROUPTOP, axis, piece)
     return tuple(opts)
 
@@ -92,14 +96,24 @@ def dots_pay(m: int, n: int, k: int, a_along_k: bool) -> bool:
 def exchanges(contraction: Contraction) -> bool:
     """Whether the transpose is computed: so that A is the thin operand of dot products, else so that rows of C are contiguous."""
     c = contraction
+    if c.open_rows is not None:
+        return False
     column_vector = c.n == 1 and c.m > 1
     plain_a, plain_b = (x.dtype == c.accumulator for x in (c.a, c.b))
     plain_a, plain_b = plain_a and c.producer_a is None, plain_b and c.producer_b is None
     thin = (
-        c.n < c.m and c.a.column == 1 and (c.n <= THIN or plain_a) and dots_pay(c.n, c.m, c.k, c.b.row == 1)
+        c.open_sum is None
+        and c.n < c.m
+        and c.a.column == 1
+        and (c.n <= THIN or plain_a)
+        and dots_pay(c.n, c.m, c.k, c.b.row == 1)
     )
     flat = (
-        c.m <= c.n and c.b.row == 1 and (c.m <= THIN or plain_b) and dots_pay(c.m, c.n, c.k, c.a.column == 1)
+        c.open_sum is None
+        and c.m <= c.n
+        and c.b.row == 1
+        and (c.m <= THIN or plain_b)
+        and dots_pay(c.m, c.n, c.k, c.a.column == 1)
     )
     columns_contiguous = c.c.row == 1 and c.c.column != 1 and c.n > 1
     if c.a.column == 1 and c.b.row == 1 and not flat and windows_of(c.producer_a) is None:

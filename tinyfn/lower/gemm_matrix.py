@@ -35,6 +35,7 @@ class Place(NamedTuple):
 
 
 Producer = Callable[["Builder", Place], Value]
+Extent = Callable[["Builder"], Index]  # a size that is known at run time
 Epilogue = Callable[["Builder", Place, Value], Value | None]
 
 
@@ -127,6 +128,9 @@ class Contraction(NamedTuple):
     producer_a: Producer | None = None
     producer_b: Producer | None = None
     epilogue: Epilogue | None = None
+    # Where the rows, or the sum, are of symbolic size: how many there are; `m` and `k` are then the most that there can be.
+    open_rows: Extent | None = None
+    open_sum: Extent | None = None
 
     @property
     def accumulator(self) -> DType:
@@ -136,6 +140,9 @@ class Contraction(NamedTuple):
     @property
     def transposed(self) -> Contraction:
         """The same work as the transposed product, B.T @ A.T."""
+        assert self.open_rows is None, (
+            "columns of symbolic size are not written: exchange the factors instead"
+        )
         a, b, finish = self.producer_a, self.producer_b, self.epilogue
         return self._replace(
             m=self.n, n=self.m, a=self.b.transposed, b=self.a.transposed, c=self.c.transposed,

@@ -8,7 +8,7 @@ is stored is an epilogue, evaluated where a tile of sums is finished, unless it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..trace import dtype as dtypes
@@ -16,14 +16,16 @@ from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
 from ..trace.elements import as_node
+from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
-from .gemm_axes import Axis, Values, at_place, group_ranges, indices, replaced
+from .gemm_axes import Axis, Values, at_place, group_ranges, indices, replaced, run_time
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
+from .gemm_plan import CALL_PRODUCTS, Plan
 from .gemm_values import APART
 from .gemm_windows import windows
-from .gemm_writer import TYPES, Value
+from .gemm_writer import TYPES, Index, Value
 from .index import LOAD
 from .linear import Linear, linear
 from .nest import Nest, Pass, Reduce, Store, is_symbolic, result, size_of
@@ -125,10 +127,17 @@ def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
     c = _target(form, batch, rows, columns, slots)
     m, n, k = (_extent(ranges) for ranges in (form.rows, form.columns, form.summed))
     work = Contraction(m, n, k, a, b.transposed, c, batch.sizes, producer_a=produce_a)
+    if any(map(is_symbolic, form.rows)):
+        work = work._replace(open_rows=_Extent(form.rows, slots))
+    if any(map(is_symbolic, form.summed)):
+        work = work._replace(open_sum=_Extent(form.summed, slots))
     if produce_b is not None:
         work = work._replace(producer_b=TransposedProducer(produce_b))
     if _is_plain(form, c, rows, columns):
-        return work
+        if work.open_rows is None:
+            return work
+        # What finishes a tile may be of fewer rows, which a plain store is not.
+        return work._replace(epilogue=lambda builder, place, value: value, scratch=True)
     known = result(form.node)
 
     def finish(builder: Builder, place: Place, value: Value) -> None:
@@ -137,6 +146,31 @@ def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
         at_place(builder, slots, axes, place, {known: value}, lambda e: e.store(form.stores))
 
     return work._replace(epilogue=finish, scratch=True)
+
+
+class _Extent:
+    """The number of points of ranges, at run time."""
+
+    def __init__(self, ranges: Sequence[UOp], slots: Mapping[UOp, int]) -> None:
+        self._size, self._slots = sint.prod(map(sint.extent, ranges)), slots
+
+    def __call__(self, builder: Builder) -> Index:
+        return run_time(builder, self._slots, self._size)
+
+
+def oriented(form: Form) -> Form | None:
+    """The form with symbolic sizes where they can be: those of the slowest batch, row and summed ranges, and of no columns."""
+    ranges = (*form.batch, *form.rows, *form.columns, *form.summed)
+    if not any(map(is_symbolic, ranges)):
+        return form
+    if any(map(is_symbolic, form.columns)):
+        form = form._replace(rows=form.columns, columns=form.rows, left=form.right, right=form.left)
+    form = form._replace(
+        batch=tuple(sorted(form.batch, key=lambda r: not is_symbolic(r))),
+        rows=tuple(sorted(form.rows, key=lambda r: not is_symbolic(r))),
+    )
+    fixed = (*form.batch[1:], *form.rows[1:], *form.columns, *form.summed[1:])
+    return None if any(map(is_symbolic, fixed)) else form
 
 
 def _accumulator(form: Form) -> DType:
@@ -174,7 +208,8 @@ def _operand(
             steps = _step(at, factor.outer), _step(at, factor.summed)
             return Matrix(slots[load.arg], load.dtype, *steps, strides, at.constant), None
     axes = (batch, factor.outer, factor.summed)
-    producer = Values(value, axes, slots, windows(value, *axes, slots))
+    symbolic = any(is_symbolic(r) for axis in axes for group in axis.groups for r in group)
+    producer = Values(value, axes, slots, None if symbolic else windows(value, *axes, slots))
     return Matrix(0, wide, *_hint(factor), ()), producer
 
 
@@ -224,12 +259,28 @@ def generate(
 ) -> Function | None:
     """The code of a nest that is a contraction, or None; by the heuristic's opts unless others are given."""
     form = match(nest)
-    if form is None or any(array.op is sint.VARIABLE for array in arrays):
+    form = form and oriented(form)
+    if form is None:
         return None
     kernel = generate_kernel("kernel", contraction(form, arrays), target, opts)
     # A call packs for all its points, so that calls are few: their number is the plan's and not that of the work.
     work = GRAIN * kernel.plan.chunks // kernel.plan.grain
-    return Function(kernel.ir, kernel.plan.chunks, work, kernel.opts)
+    return Function(kernel.ir, *_amount(form, kernel.plan, work), kernel.opts)
+
+
+def _amount(form: Form, plan: Plan, work: int) -> tuple[Dimension, Dimension]:
+    """The points of a kernel and its work, which for symbolic sizes follow the rules of the plan."""
+    outer = (*form.batch, *form.rows)
+    if not any(map(is_symbolic, (*outer, *form.summed))):
+        return plan.chunks, work
+    pieces: Dimension = plan.pieces
+    if any(map(is_symbolic, form.rows)):
+        rows = sint.prod(map(sint.extent, form.rows))
+        pieces = sint.floordiv(sint.add(rows, plan.piece - 1), plan.piece)
+    products = sint.prod(map(sint.extent, (*outer, *form.columns, *form.summed)))
+    calls = sint.minimum(plan.calls, sint.floordiv(products, CALL_PRODUCTS))
+    points = sint.mul(sint.prod(map(sint.extent, form.batch)), pieces)
+    return points, sint.mul(GRAIN, sint.maximum(1, calls))
 
 
 def contraction_nest(

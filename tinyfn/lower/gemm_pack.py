@@ -13,12 +13,18 @@ def pack_a(g: Functions) -> str:
     b, (batch, first, last, k_start, k_end), (to,) = g.function(name, "batch first last k k_end", "to")
 
     def row_vector(row: Index, target: Value, k: Index, count: int) -> None:
-        value = g.produce(b, g.a, Place(batch, row, k, 1, plan.lanes, g.mask(b, count), plan.lanes))
+        mask = g.mask(b, count)
+        if g.contraction.open_sum is not None:
+            mask = b.first_lanes(b.binary("sub", g.depth(b), k), plan.lanes)
+        value = g.produce(b, g.a, Place(batch, row, k, 1, plan.lanes, mask, plan.lanes))
         b.store(value, b.address(target, b.binary("sub", k, k_start), dtype), dtype)
 
     def row(row: Index, _: int) -> None:
         target = b.address(to, b.scale(b.binary("sub", row, first), g.a_stride), dtype)
-        g.sweep(b, k_start, k_end, plan.lanes, g.contraction.k, lambda k, n: row_vector(row, target, k, n))
+        shares = g.contraction.open_sum is not None
+        g.sweep(
+            b, k_start, k_end, plan.lanes, g.contraction.k, lambda k, n: row_vector(row, target, k, n), shares
+        )
 
     def panel(row: Index, rows: int) -> None:
         target = b.address(to, b.scale(b.binary("sub", row, first), plan.k_block), dtype)
@@ -56,7 +62,8 @@ def pack_b(g: Functions) -> str:
     side = min(lanes, 8)
 
     def square(column: Index, target: Value, k: Index) -> None:
-        mask = b.first_lanes(b.binary("sub", c.k, k), side) if c.k % side else None
+        partial = c.k % side or c.open_sum is not None
+        mask = b.first_lanes(b.binary("sub", g.depth(b), k), side) if partial else None
         vectors = []
         for i in range(side):
             at = b.binary("umin", column + i, c.n - 1) if c.n % side else column + i

@@ -52,6 +52,7 @@ class Plan(NamedTuple):
     k_blocks: int
     chunks: int
     grain: int  # chunks that a call should have
+    calls: int  # that there should be at most
 
 
 def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tuple[Contraction, Plan]:
@@ -61,6 +62,8 @@ def apply(contraction: Contraction, opts: Sequence[Opt], target: Target) -> tupl
     sizes: dict[tuple[OptOps, int], int] = {}
     local: dict[int, str | None] = {}
     swapped = any(opt.op is OptOps.SWAP for opt in opts)
+    if swapped and contraction.open_rows is not None:
+        raise OptError("rows of a symbolic number stay rows")
     order = (COLUMNS, ROWS, SUM) if swapped else (ROWS, COLUMNS, SUM)
     for opt in opts:
         if opt.axis not in order:
@@ -88,6 +91,10 @@ def _plan(
     c: Contraction, sizes: dict[tuple[OptOps, int], int], local: dict[int, str | None], target: Target
 ) -> tuple[Contraction, Plan]:
     dots = (OptOps.UPCAST, SUM) in sizes
+    if c.open_rows is not None and (OptOps.GROUPTOP, ROWS) not in sizes:
+        raise OptError("threads take so many rows, where their number is symbolic: it needs GROUPTOP")
+    if dots and (c.open_rows is not None or c.open_sum is not None):
+        raise OptError("dot products are of known sizes")
     lanes = sizes.get((OptOps.UPCAST, SUM if dots else COLUMNS), 1)
     if sum(op is OptOps.UPCAST for op, _ in sizes) > (lanes > 1 or dots) or lanes & (lanes - 1):
         raise OptError(
@@ -125,13 +132,12 @@ def _plan(
     pieces, batch = -(-extent // piece), prod(c.batch)
     chunks = batch * pieces if c.m and c.n else 0
     # A call a core, as each copies B for itself, or two where nothing is copied; none of less than about a microsecond.
-    calls = min(
-        target.cores if COLUMNS in local else 2 * target.cores, batch * c.m * c.n * c.k // CALL_PRODUCTS
-    )
+    most = target.cores if COLUMNS in local else 2 * target.cores
+    calls = min(most, batch * c.m * c.n * c.k // CALL_PRODUCTS)
     grain = max(1, -(-chunks // max(1, calls)))
     return c, Plan(
         dots, lanes, rows, columns, row_block, k_block, column_block, ROWS in local, COLUMNS in local,
-        windows is not None, split_rows, piece, pieces, max(1, -(-c.k // k_block)), chunks, grain,
+        windows is not None, split_rows, piece, pieces, max(1, -(-c.k // k_block)), chunks, grain, most,
     )  # fmt: skip
 
 

@@ -40,14 +40,15 @@ def _products(
         for number in range(c.n % columns // lanes, len(starts)):
             left = b.binary("smax", b.binary("sub", c.n, column + starts[number]), 0)
             masks[number] = b.first_lanes(left, lanes)
-    rest = c.m % rows if g.shares_rows else 0
-    tile_rows = [b.binary("umin", row + i, c.m - 1) if rest and i >= rest else row + i for i in range(rows)]
+    rest = c.m % rows if g.shares_rows and c.open_rows is None else int(g.shares_rows)
+    last = g.rows(b) + -1
+    tile_rows = [b.binary("umin", row + i, last) if rest and i >= rest else row + i for i in range(rows)]
     places = [
         Place(batch, tile_row, column + at, 1, lanes, mask, lanes)
         for tile_row in tile_rows
         for at, mask in zip(starts, masks, strict=True)
     ]
-    count = b.binary("umin", b.binary("sub", c.m, row), rows) if rest else Index(None, rows)
+    count = b.binary("umin", b.binary("sub", g.rows(b), row), rows) if rest else Index(None, rows)
 
     def read_c() -> list[Value]:
         return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
@@ -109,7 +110,7 @@ def _products(
     if plan.k_blocks == 1 or (c.epilogue is None and not g.partial):
         finish()
     else:
-        b.choose(b.compare("eq", k_end, c.k), finish, interrupt)
+        b.choose(b.compare("eq", k_end, g.depth(b)), finish, interrupt)
 
 
 def _dots(

@@ -344,6 +344,14 @@ class Writer:
             self.prologue += [f"  {name}.at = getelementptr ptr, ptr %arguments, i64 {position}", line]
         return Value("ptr", name)
 
+    def size(self, position: int) -> Index:
+        """The number of which the kernel's arguments have the address."""
+        pointer, name = self.argument(position), f"%size{position}"
+        line = f"  {name} = load i64, {pointer}, align 8"
+        if line not in self.prologue:
+            self.prologue.append(line)
+        return Index(Value("i64", name), 0)
+
     def local(self, dtype: DType, count: int) -> Value:
         """An array on the stack."""
         name = "%" + self._name("local")

@@ -10,7 +10,7 @@ import numpy as np
 from ..devices import default_device
 from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
-from ..trace.graph import Graph
+from ..trace.graph import Graph, fixed
 from ..trace.uop import UOp
 from .loops import scan
 from .pruning import prune
@@ -70,7 +70,8 @@ class Executable:
             from ..devices.symbolic import SymbolicProgram
 
             symbolic = SymbolicProgram(self.compiled, _host_step, self.donated)
-            self.overwrites, self._run = symbolic.overwrites, symbolic.run
+            self.overwrites = symbolic.overwrites and device != "null"
+            self._run = self._zeros if device == "null" else symbolic.run
             return
         program = Program(self.compiled, _host_step, self.donated)
         if device == "null":
@@ -88,7 +89,8 @@ class Executable:
         return self._run(values)
 
     def _zeros(self, values: list[Any]) -> list[Any]:
-        return [np.zeros(node.shape, node.dtype) for node in self.compiled.outputs]
+        sizes = self.compiled.sizes(values)
+        return [np.zeros(fixed(node.shape, sizes), node.dtype) for node in self.compiled.outputs]
 
     def _run_timed(self, values: list[Any]) -> list[Any]:
         """The outputs' values, by kernels that run one by one and are reported."""
