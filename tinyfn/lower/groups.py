@@ -61,29 +61,31 @@ class Group:
             not isinstance(n, int) for sink in self.every() for node in (sink, *sink.src) for n in node.shape
         )
 
-    def take(self, sink: UOp, cost: int, inside: set[UOp]) -> bool:
-        """Take a sink in if it fits; `inside` are the sinks of the group that it reads."""
+    def take(self, sink: UOp, cost: int, reads: set[UOp], inside: set[UOp]) -> bool:
+        """Take a sink in if it fits; of the arrays that it reads, those `inside` are sinks of the group."""
         if self.cost + cost > LARGEST or any(r.op is PIECE for r in inside):
             return False
         if self.contraction:
             fits = not reduces(sink) and sink.shape == self.outer and cost <= CONSUMER_LIMIT and bool(inside)
             # A tile is of integers or of floats, from the sums to the stores.
             fits = fits and dtypes.kind(sink.dtype) == dtypes.kind(self.members[0].dtype)
-            if fits and reads_its_own_point(sink, inside, self.outer, False):
+            if fits and reads_its_own_point(sink, reads, inside, self.outer, False):
                 self.add(sink, cost)
                 return True
             return False
         if self.after is not None and not inside.isdisjoint((*self.totals, *self.after.members)):
-            return inside <= {*self.totals, *self.after.members} and self._take_after(sink, cost, inside)
+            return inside <= {*self.totals, *self.after.members} and self._take_after(
+                sink, cost, reads, inside
+            )
         outer = self._outer_with(sink)
         if outer is not None:
             points, whole = (self.shape, True) if outer == "open" else (outer, False)
-            if reads_its_own_point(sink, inside, points, whole):
+            if reads_its_own_point(sink, reads, inside, points, whole):
                 if outer != "open" and self.outer is None:
                     self.outer = outer
                 self.add(sink, cost)
                 return True
-        return self._take_total(sink, cost, inside)
+        return self._take_total(sink, cost, reads, inside)
 
     def _outer_with(self, sink: UOp) -> Any:
         """The outer shape with which the sink fits, or None; "open" for a choice to come."""
@@ -113,7 +115,7 @@ class Group:
         points, work = _count(self.outer), _count(shape)
         return points < FEW_POINTS and work // points > MUCH_WORK
 
-    def _take_total(self, sink: UOp, cost: int, inside: set[UOp]) -> bool:
+    def _take_total(self, sink: UOp, cost: int, reads: set[UOp], inside: set[UOp]) -> bool:
         """Take in a reduction over the last of the group's points."""
         outer = self.outer
         if not is_reduction(sink) or outer is None or self.contraction or not inside:
@@ -124,7 +126,7 @@ class Group:
         if self.after is not None and self.after.outer != sink.shape:
             return False
         node, index = source, along(source.shape, ranges_of("o", outer))
-        if not reads_point(node, index, inside, ranges_of("o", outer)):
+        if not reads_point(node, index, reads, inside, ranges_of("o", outer)):
             return False
         if self.after is None:
             self.after = Group(sink, self.order)
@@ -132,12 +134,12 @@ class Group:
         self.cost += cost
         return True
 
-    def _take_after(self, sink: UOp, cost: int, inside: set[UOp]) -> bool:
+    def _take_after(self, sink: UOp, cost: int, reads: set[UOp], inside: set[UOp]) -> bool:
         """Take in an elementwise sink that reads totals at its own point."""
         assert self.after is not None
         if reduces(sink) or sink.shape != self.after.outer:
             return False
-        if not reads_its_own_point(sink, inside, sink.shape, False):
+        if not reads_its_own_point(sink, reads, inside, sink.shape, False):
             return False
         self.after.add(sink, cost)
         self.cost += cost
@@ -179,7 +181,7 @@ def groups(sinks: Sinks) -> list[Group | UOp]:
             # What it reads must be there before the group runs, or be made within it.
             if candidate.order >= after:
                 inside = {r for r in needed if made_in.get(r) is candidate}
-                if candidate.take(sink, cost, inside):
+                if candidate.take(sink, cost, needed, inside):
                     joined = candidate
                     break
         if joined is None:

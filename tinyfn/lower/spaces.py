@@ -40,11 +40,15 @@ def space(sink: UOp, outer: Sequence[Any]) -> tuple[UOp, Index, Index]:
     )
 
 
-def reads_its_own_point(sink: UOp, inside: set[UOp], outer: Sequence[Any] | None, whole: bool) -> bool:
-    """Whether all that a sink reads of `inside` was made at the same point of the outer ranges (`whole`: of all ranges)."""
+def reads_its_own_point(
+    sink: UOp, reads: set[UOp], inside: set[UOp], outer: Sequence[Any] | None, whole: bool
+) -> bool:
+    """Whether all that a sink reads of `inside` was made at the same point of the outer ranges (`whole`: of all ranges).
+
+    `reads` are all arrays that it reads, of which those `inside` are some."""
     assert outer is not None
     node, index, _ = space(sink, outer)
-    return reads_point(node, index, inside, index if whole else ranges_of("o", outer))
+    return reads_point(node, index, reads, inside, index if whole else ranges_of("o", outer))
 
 
 def _is_complex(node: UOp) -> bool:
@@ -52,7 +56,7 @@ def _is_complex(node: UOp) -> bool:
     return node.dtype in dtypes.COMPLEX or (bool(node.src) and node.src[0].dtype in dtypes.COMPLEX)
 
 
-def reads_point(node: UOp, index: Index, inside: set[UOp], point: Index) -> bool:
+def reads_point(node: UOp, index: Index, reads: set[UOp], inside: set[UOp], point: Index) -> bool:
     """Whether an element of a node reads of `inside` only what is at a point, in the first axes."""
     right = True
 
@@ -60,6 +64,8 @@ def reads_point(node: UOp, index: Index, inside: set[UOp], point: Index) -> bool
         nonlocal right
         if current in inside:
             right = right and at[: len(point)] == point
+            return result(current)
+        if current in reads:
             return result(current)
         if current.op is PIECE or (has_rule(current) and not _is_complex(current)):
             return None
