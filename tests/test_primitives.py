@@ -118,12 +118,11 @@ def test_result_has_the_dtype_and_shape_of_the_rule(primitive: Primitive, sample
     assert [(r.dtype, r.shape) for r in results] == [(n.dtype, n.shape) for n in graph.outputs]
 
 
-@pytest.mark.parametrize("primitive, sample", CASES)
+# A Python function that is called has no spelling.
+@pytest.mark.parametrize("primitive, sample", [c for c in CASES if "called" not in c.values[1].params])
 def test_printed_source_runs_and_gives_the_same(primitive: Primitive, sample: Sample) -> None:
     from tinyfn.trace.show import run_source
 
-    if "called" in sample.params:
-        pytest.skip("it calls a Python function, which has no spelling")
     function, args = outputs(primitive, sample), [as_array(a) for a in sample.args]
     graph = tinyfn.make_graph(function)(*args)
     text = str(graph)
