@@ -22,6 +22,7 @@ from ..lower.nest import Host, Kernel, Step, View
 from ..lower.sizes import NO_SIZES, Sizes
 from ..lower.spec import verify
 from ..lower.target import host_target
+from ..lower.timing import measuring
 from .buffers import BUFFERS, is_alone, result_maker
 from .cpu import Module, compile_ir
 from .runner import Kernels, expectation, runner
@@ -129,10 +130,31 @@ class Parts:
         self.shapes = {source: node.shape for node, source in made_as.items()}
         self.steps = [step for step in steps if not (isinstance(step, View) and step.node in made_as)]
         self.outputs = [made_as.get(node, node) for node in graph.outputs]
-        self.codes = [
-            codegen.generate(step, self.target) if isinstance(step, Kernel) else None for step in self.steps
-        ]
         self.modules: dict[str, Module] = {}  # hold the kernels' code
+        several = sum(isinstance(step, Kernel) for step in self.steps) > 1
+        # LLVM works on one kernel while the next one is rendered, unless what each takes is being measured.
+        self.codes = self._compiled() if several and not measuring() else [self._code(s) for s in self.steps]
+
+    def _code(self, step: Step) -> codegen.Code | None:
+        return codegen.generate(step, self.target) if isinstance(step, Kernel) else None
+
+    def _compiled(self) -> list[codegen.Code | None]:
+        """The codes of all steps, compiled by a thread of their own meanwhile."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        codes, made = [], {}
+        with ThreadPoolExecutor(1, "tinyfn-compile") as compiler:
+            try:
+                for step in self.steps:
+                    code = self._code(step)
+                    codes.append(code)
+                    if code is not None and code.ir not in made:
+                        made[code.ir] = compiler.submit(compile_ir, code.ir, self.target)
+            except BaseException:  # an interrupt, for one: what waits is not wanted any more
+                compiler.shutdown(wait=False, cancel_futures=True)
+                raise
+        self.modules = {text: module.result() for text, module in made.items()}
+        return codes
 
     def module(self, text: str) -> Module:
         """The machine code of a text, compiled once."""

@@ -145,6 +145,11 @@ def measured() -> AbstractContextManager[StageTimes | None]:
     return stage_times() if level() else nullcontext()
 
 
+def measuring() -> bool:
+    """Whether this thread measures how long the stages take."""
+    return bool(_measuring) and _local.times is not None
+
+
 class stage:
     """Something that takes time: `with stage("render"):`, or as a decorator. While nobody measures, it does nothing."""
 
