@@ -8,8 +8,8 @@ again; a reduction or a contraction of a concatenation reads it through conditio
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 from ..trace import prims as p
 from ..trace.graph import Graph
@@ -60,9 +60,19 @@ def _flat(sources: tuple[UOp, ...], axis: int) -> list[UOp]:
     return flat
 
 
-@lru_cache(maxsize=64)
+# Asked for once for each piece; weak, so that no graph is kept alive.
+_known: WeakKeyDictionary[UOp, list[int]] = WeakKeyDictionary()
+
+
 def _bounds(whole: UOp) -> list[int]:
     """Where the pieces of a concatenation begin, and where the last one ends."""
+    found = _known.get(whole)
+    if found is None:
+        found = _known[whole] = _sums(whole)
+    return found
+
+
+def _sums(whole: UOp) -> list[int]:
     axis, bounds = whole.params["axis"], [0]
     for source in whole.src:
         bounds.append(bounds[-1] + source.shape[axis])
