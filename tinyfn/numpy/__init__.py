@@ -811,4 +811,4 @@ __all__ = [
     "where",
     "zeros",
     "zeros_like",
-]  # fmt: skip
+]

@@ -9,6 +9,20 @@ from .remat import remat
 from .vmap import vmap
 
 __all__ = [
-    "ShapeDtypeStruct", "custom_jvp", "custom_vjp", "eval_shape", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp",
-    "linearize", "make_graph", "remat", "value_and_grad", "vjp", "vmap",
-]  # fmt: skip
+    "ShapeDtypeStruct",
+    "custom_jvp",
+    "custom_vjp",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linearize",
+    "make_graph",
+    "remat",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
