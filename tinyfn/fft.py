@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
+from .numpy.arithmetic import divide, multiply
 from .numpy.common import (
     ArrayLike,
     DTypeLike,
@@ -24,8 +25,8 @@ from .numpy.common import (
     iota,
     operand,
 )
-from .numpy.elementwise import conjugate, divide, multiply
-from .numpy.manipulation import pad, roll
+from .numpy.floats import conjugate
+from .numpy.rearranging import pad, roll
 from .trace import dtype as dtypes
 from .trace.array import Array
 from .trace.prims.complex_numbers import REAL_TYPE

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numpy.common import ArrayLike, at_user, described, full_of, operand
-from .numpy.elementwise import less, where
+from .numpy.logic import less, where
 from .trace import dtype as dtypes
 from .trace.array import Array
 from .trace.errors import ConcretizationError

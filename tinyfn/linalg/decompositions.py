@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..numpy.arithmetic import absolute, multiply
 from ..numpy.common import ArrayLike, at_user, bind, cast, described, inexact
-from ..numpy.elementwise import absolute, conjugate, multiply, where
-from ..numpy.manipulation import expand_dims, matrix_transpose
+from ..numpy.floats import conjugate
+from ..numpy.logic import where
 from ..numpy.reductions import max as max_
 from ..numpy.reductions import sum as sum_
+from ..numpy.shapes import expand_dims, matrix_transpose
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
@@ -111,14 +113,15 @@ def _hermitian_svd(x: Array, dtype: dtypes.DType, compute_uv: bool) -> Any:
     # The singular values are the eigenvalues' moduli, which fall from both ends of the rising order.
     sizes = absolute(values)
     if not compute_uv:
-        from ..numpy.indexing import sort
+        from ..numpy.ordering import sort
 
         return (
             o.to_dtype(sort(sizes, descending=True), dtype)
             if dtypes.is_float(dtype)
             else sort(sizes, descending=True)
         )
-    from ..numpy.indexing import argsort, take_along_axis
+    from ..numpy.indexing import take_along_axis
+    from ..numpy.ordering import argsort
 
     order = argsort(sizes, descending=True)
     values, sizes = take_along_axis(values, order), take_along_axis(sizes, order)
@@ -171,7 +174,7 @@ def _triangle(x: Array, which: str | None) -> Array:
         return x
     if which not in ("L", "U"):
         raise ValueError(f"eigh: UPLO must be 'L' or 'U', not {which!r}{at_user()}")
-    from ..numpy.manipulation import tril, triu
+    from ..numpy.triangles import tril, triu
 
     half, rest = (tril(x), tril(x, -1)) if which == "L" else (triu(x), triu(x, 1))
     return half + conjugate(matrix_transpose(rest))

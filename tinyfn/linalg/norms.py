@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..numpy import contraction, manipulation, reductions
+from ..numpy import contraction, reductions, sums_of_products, triangles
+from ..numpy.arithmetic import absolute, power, square
 from ..numpy.common import (
     ArrayLike,
     Axis,
@@ -18,8 +19,9 @@ from ..numpy.common import (
     permute,
 )
 from ..numpy.contraction import matmul, outer, tensordot, vecdot
-from ..numpy.elementwise import absolute, equal, power, sqrt, square, where
-from ..numpy.manipulation import matrix_transpose
+from ..numpy.elementary import sqrt
+from ..numpy.logic import equal, where
+from ..numpy.shapes import matrix_transpose
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array
@@ -156,7 +158,7 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     if xs[-1].ndim == 1:
         terms[-1] = terms[-1][:1]
     result = (names[0] if xs[0].ndim > 1 else "") + (names[-1] if xs[-1].ndim > 1 else "")
-    return contraction.einsum(",".join(terms) + "->" + result, *xs)
+    return sums_of_products.einsum(",".join(terms) + "->" + result, *xs)
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
@@ -169,9 +171,9 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """A diagonal of the matrices in the last two axes."""
-    return manipulation.diagonal(x, offset, -2, -1)
+    return triangles.diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sum of a diagonal of the matrices in the last two axes."""
-    return manipulation.trace(x, offset, -2, -1, dtype)
+    return triangles.trace(x, offset, -2, -1, dtype)

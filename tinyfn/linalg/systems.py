@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
+from ..numpy.arithmetic import absolute
 from ..numpy.common import ArrayLike, at_user, bind, described, inexact, permute, promoted
 from ..numpy.creation import eye
-from ..numpy.elementwise import absolute, where
-from ..numpy.manipulation import expand_dims
+from ..numpy.logic import where
+from ..numpy.shapes import expand_dims
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims

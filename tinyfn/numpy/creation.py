@@ -1,8 +1,8 @@
-"""Making arrays: from Python's and NumPy's data, and from a rule (zeros, ranges, grids)."""
+"""Arrays made by a rule: one value everywhere, ranges, grids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
-from ..trace.array import Array, as_array, buffer, is_scalar, own, wrap
+from ..trace.array import Array, is_scalar, wrap
 from ..trace.errors import TracerIntegerConversionError
 from ..trace.index import reshape
-from ..trace.tracing import Tracer, current_trace
+from ..trace.tracing import current_trace
+from .arithmetic import add, divide, multiply, subtract
 from .common import (
     ArrayLike,
     DTypeLike,
@@ -32,152 +33,8 @@ from .common import (
     operand,
     shape_of,
 )
-from .elementwise import add, divide, equal, greater_equal, multiply, subtract, where
-
-
-def array(
-    object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = None, ndmin: int = 0
-) -> Array:
-    """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
-
-    Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are
-    kept."""
-    result = o.strong(_convert(object, dtype))
-    if result.ndim < ndmin:
-        result = reshape(result, ((1,) * (ndmin - result.ndim)) + result.shape)
-    return result
-
-
-def asarray(
-    a: Any,
-    dtype: DTypeLike = None,
-    order: str | None = None,
-    *,
-    copy: bool | None = None,
-    device: Any = None,
-) -> Array:
-    """Like `array`, but a bare Python number stays weak: it takes the dtype of what it is combined with.
-
-    With copy=False a ValueError is raised where the memory of a writeable NumPy array would have to be copied."""
-    check_device(device, "asarray")
-    if copy is False and not isinstance(a, Array):
-        raise ValueError(f"asarray: a {type(a).__name__} can't become an array without a copy{at_user()}")
-    return _convert(a, dtype)
-
-
-def _convert(x: Any, dtype: DTypeLike) -> Array:
-    if dtype is not None:
-        dtype = dtypes.canonical(dtype)
-    if isinstance(x, (list, tuple)):
-        return _from_list(x, dtype)
-    if is_scalar(x) and dtype is not None:
-        return cast(x, dtype)
-    if not isinstance(x, (Array, np.ndarray, np.generic)) and not is_scalar(x):
-        if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-            x = from_dlpack(x)
-        elif hasattr(x, "__array__") or hasattr(x, "__tinyfn_array__") or not hasattr(x, "__len__"):
-            x = as_array(x)
-        else:
-            x = as_array(np.asarray(x))  # a range, a buffer, ...
-    result = o.operand(x)
-    return result if dtype is None else cast(result, dtype)
-
-
-def _leaf_types(x: Any, found: set[type]) -> None:
-    """The types of the innermost elements of nested lists."""
-    kinds = set(map(type, x))
-    if list in kinds or tuple in kinds:
-        for element in x:
-            if type(element) is list or type(element) is tuple:
-                _leaf_types(element, found)
-        kinds -= {list, tuple}
-    found |= kinds
-
-
-def _leaves(x: Any) -> Iterator[Any]:
-    for element in x:
-        if isinstance(element, (list, tuple)):
-            yield from _leaves(element)
-        else:
-            yield element
-
-
-_PYTHON: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
-_DEFAULTS = (dtypes.bool_, dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.DEFAULT_COMPLEX)
-
-
-def _from_list(x: Any, dtype: dtypes.DType | None) -> Array:
-    found: set[type] = set()
-    _leaf_types(x, found)
-    if found <= _PYTHON.keys():
-        target = dtype or (_DEFAULTS[max(_PYTHON[t] for t in found)] if found else dtypes.DEFAULT_FLOAT)
-        return _from_numbers(x, target, float in found)
-    elements = [as_array(leaf) for leaf in _leaves(x)]
-    if dtype is None:
-        target, weak = elements[0].dtype, elements[0].weak_type
-        for element in elements[1:]:
-            target, weak = dtypes.promote_pair(target, weak, element.dtype, element.weak_type)
-    else:
-        target = dtype
-    if current_trace() is None and not any(isinstance(e, Tracer) for e in elements):
-        return own(_checked(_with_values(x), target))
-    return _stacked(x, target)
-
-
-def _from_numbers(x: Any, dtype: dtypes.DType, has_floats: bool) -> Array:
-    if dtypes.is_integer(dtype) and has_floats:
-        return cast(wrap(_checked(x, dtypes.float64)), dtype)
-    return wrap(_checked(x, dtype))
-
-
-def _checked(x: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
-    try:
-        return np.array(x, dtype)
-    except OverflowError as error:
-        raise OverflowError(
-            f"array: {error}{at_user()}: give it a wider dtype, for example dtype='int64'"
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"array: {error}{at_user()}") from None
-
-
-def _with_values(x: Any) -> Any:
-    if isinstance(x, (list, tuple)):
-        return [_with_values(element) for element in x]
-    return x.value if isinstance(x, Array) else x
-
-
-def _stacked(x: Any, dtype: dtypes.DType) -> Array:
-    if not isinstance(x, (list, tuple)):
-        return cast(x, dtype)
-    elements = [_stacked(element, dtype) for element in x]
-    if not elements:
-        return full_of(0, dtype, (0,))
-    shape = elements[0].shape
-    if any(e.shape != shape for e in elements):
-        shapes = ", ".join(str(list(e.shape)) for e in elements)
-        raise ValueError(f"array: the elements of a list have the different shapes {shapes}{at_user()}")
-    return bind(prims.concatenate, tuple([reshape(e, (1, *shape)) for e in elements]), {"axis": 0})
-
-
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory of an object that exports it with `__dlpack__`, as another library's arrays do.
-
-    Nothing is copied unless `copy` is True, so the memory must not be written to while the array is in use."""
-    check_device(device, "from_dlpack")
-    return wrap(buffer(np.from_dlpack(x), copy=bool(copy)))
-
-
-def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """The array itself: arrays do not change, so there is nothing that a copy would be for."""
-    return operand(a, "copy")
-
-
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
-    """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0."""
-    check_device(device, "astype")
-    return cast(x if is_scalar(x) else operand(x, "astype"), dtype)
-
+from .conversion import _convert
+from .logic import equal, greater_equal, where
 
 # One value everywhere
 
@@ -367,7 +224,8 @@ def geomspace(
     """`num` numbers from start to stop with equal quotients; both of the same sign."""
     first, last = inexact(start, "geomspace"), inexact(stop, "geomspace")
     sign = bind(prims.sign, (first,), {})
-    from .elementwise import absolute, exp, log
+    from .arithmetic import absolute
+    from .elementary import exp, log
 
     exponents = linspace(log(absolute(first)), log(absolute(last)), num, endpoint, axis=axis)
     return cast(multiply(sign, exp(exponents)), dtype_or(dtype, exponents.dtype))

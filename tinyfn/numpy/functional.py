@@ -15,7 +15,8 @@ from ..trace.array import Array, is_scalar
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from .common import ArrayLike, DTypeLike, at_user, cast, operand
-from .elementwise import bitwise_and, equal, imag, isclose, isnan, where
+from .floats import imag, isclose
+from .logic import bitwise_and, equal, isnan, where
 from .reductions import all as all_
 
 # Functions of functions

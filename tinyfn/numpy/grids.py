@@ -9,12 +9,16 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace.array import Array
+from .arithmetic import abs as abs_
+from .arithmetic import multiply, subtract
 from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand
-from .creation import arange, array, linspace, meshgrid
-from .elementwise import abs as abs_
-from .elementwise import cos, multiply, subtract
-from .manipulation import atleast_1d, concatenate, expand_dims, stack, tril_indices, triu_indices
-from .manipulation import split as split_
+from .conversion import array
+from .creation import arange, linspace, meshgrid
+from .elementary import cos
+from .joining import concatenate, stack
+from .joining import split as split_
+from .shapes import atleast_1d, expand_dims
+from .triangles import tril_indices, triu_indices
 
 s_, index_exp = np.s_, np.index_exp
 

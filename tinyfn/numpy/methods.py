@@ -6,13 +6,27 @@ from typing import Any
 
 from ..trace.array import Array, install
 from ..trace.indexing import At, getitem
-from . import common, contraction, creation, elementwise, indexing, manipulation, reductions
+from . import (
+    arithmetic,
+    common,
+    contraction,
+    conversion,
+    cumulative,
+    floats,
+    indexing,
+    ordering,
+    rearranging,
+    reductions,
+    shapes,
+    statistics,
+    triangles,
+)
 from .common import bind
 
 
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
     """The elements in another shape, given as one tuple or as several sizes; one size may be -1."""
-    return manipulation.reshape(
+    return shapes.reshape(
         self, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape, order
     )
 
@@ -20,8 +34,8 @@ def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
 def _transpose(self: Array, *axes: Any) -> Array:
     """The axes in another order, given as one tuple or as several numbers, or in reverse."""
     if not axes or axes[0] is None:
-        return manipulation.transpose(self)
-    return manipulation.transpose(self, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
+        return shapes.transpose(self)
+    return shapes.transpose(self, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
 
 
 def _view(self: Array, dtype: Any = None) -> Array:
@@ -50,7 +64,7 @@ def _to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
 def _round(self: Array, ndigits: int | None = None) -> Any:
     if ndigits is None and self.ndim == 0:
         return round(self.item())
-    return elementwise.round(self, ndigits or 0)
+    return floats.round(self, ndigits or 0)
 
 
 _METHODS: dict[str, Any] = {
@@ -60,23 +74,23 @@ _METHODS: dict[str, Any] = {
     "to_device": _to_device,
     "at": property(At),
     "view": _view,
-    "T": property(manipulation.transpose),
-    "mT": property(manipulation.matrix_transpose),
-    "real": property(elementwise.real),
-    "imag": property(elementwise.imag),
+    "T": property(shapes.transpose),
+    "mT": property(shapes.matrix_transpose),
+    "real": property(floats.real),
+    "imag": property(floats.imag),
     "reshape": _reshape,
     "transpose": _transpose,
-    "ravel": manipulation.ravel,
-    "flatten": manipulation.ravel,
-    "swapaxes": manipulation.swapaxes,
-    "squeeze": manipulation.squeeze,
-    "diagonal": manipulation.diagonal,
-    "repeat": manipulation.repeat,
-    "trace": manipulation.trace,
-    "copy": creation.copy,
-    "astype": creation.astype,
+    "ravel": shapes.ravel,
+    "flatten": shapes.ravel,
+    "swapaxes": shapes.swapaxes,
+    "squeeze": shapes.squeeze,
+    "diagonal": triangles.diagonal,
+    "repeat": rearranging.repeat,
+    "trace": triangles.trace,
+    "copy": conversion.copy,
+    "astype": conversion.astype,
     "sum": reductions.sum,
-    "mean": reductions.mean,
+    "mean": statistics.mean,
     "prod": reductions.prod,
     "max": reductions.max,
     "min": reductions.min,
@@ -84,21 +98,21 @@ _METHODS: dict[str, Any] = {
     "any": reductions.any,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
-    "std": reductions.std,
-    "var": reductions.var,
+    "std": statistics.std,
+    "var": statistics.var,
     "ptp": reductions.ptp,
-    "cumsum": reductions.cumsum,
-    "cumprod": reductions.cumprod,
-    "clip": elementwise.clip,
-    "round": elementwise.round,
-    "conj": elementwise.conjugate,
-    "conjugate": elementwise.conjugate,
+    "cumsum": cumulative.cumsum,
+    "cumprod": cumulative.cumprod,
+    "clip": arithmetic.clip,
+    "round": floats.round,
+    "conj": floats.conjugate,
+    "conjugate": floats.conjugate,
     "dot": contraction.dot,
     "take": indexing.take,
-    "sort": indexing.sort,
-    "argsort": indexing.argsort,
+    "sort": ordering.sort,
+    "argsort": ordering.argsort,
     "nonzero": indexing.nonzero,
-    "searchsorted": indexing.searchsorted,
+    "searchsorted": ordering.searchsorted,
     "choose": indexing.choose,
 }
 

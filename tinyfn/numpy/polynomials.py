@@ -9,6 +9,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array
+from .arithmetic import add, divide, multiply, negative, subtract
 from .common import (
     ArrayLike,
     at_user,
@@ -22,8 +23,7 @@ from .common import (
 )
 from .contraction import convolve, vander
 from .creation import eye
-from .elementwise import add, divide, multiply, negative, subtract
-from .manipulation import concatenate
+from .joining import concatenate
 
 
 def _vector(p: ArrayLike, what: str) -> Array:
@@ -145,7 +145,8 @@ def polyfit(
 
     x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k)."""
     from ..linalg import lstsq
-    from .elementwise import sqrt, square
+    from .arithmetic import square
+    from .elementary import sqrt
     from .reductions import sum as sum_
 
     at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))

@@ -11,6 +11,13 @@ from ..trace import operators as o
 from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prims.movement import move_axis
+from .arithmetic import (
+    abs as abs_,
+)
+from .arithmetic import (
+    multiply,
+    subtract,
+)
 from .common import (
     ArrayLike,
     at_user,
@@ -23,23 +30,22 @@ from .common import (
     iota,
     operand,
 )
-from .elementwise import (
-    abs as abs_,
+from .elementary import (
+    log2,
 )
-from .elementwise import (
-    bitwise_and,
+from .floats import (
     copysign,
     floor,
+    ldexp,
+    nextafter,
+    trunc,
+)
+from .logic import (
+    bitwise_and,
     isfinite,
     isinf,
-    ldexp,
-    log2,
-    multiply,
-    nextafter,
     not_equal,
     right_shift,
-    subtract,
-    trunc,
     where,
 )
 from .reductions import sum as sum_

@@ -12,11 +12,13 @@ from ..trace.array import Array, wrap
 from ..trace.errors import ConcretizationError
 from ..trace.index import reshape
 from ..trace.indexing import AtIndex, getitem
+from .arithmetic import subtract
 from .common import ArrayLike, at_user, cast, concatenate_arrays, full_of, operand, promoted, slice_axis
-from .elementwise import bitwise_and, equal, isnan, logical_not, not_equal, subtract, where
-from .indexing import argsort, take
+from .cumulative import cumsum
+from .indexing import take
+from .logic import bitwise_and, equal, isnan, logical_not, not_equal, where
+from .ordering import argsort
 from .reductions import any as any_
-from .reductions import cumsum
 
 
 def isin(

@@ -1,0 +1,194 @@
+"""Along an axis: cumulative sums and products, differences, the trapezoidal rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from ..trace.index import reshape
+from ..trace.prims.movement import move_axis
+from .arithmetic import (
+    add,
+    divide,
+    multiply,
+    subtract,
+)
+from .common import (
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    at_user,
+    axes_of,
+    axis_of,
+    bind,
+    cast,
+    concatenate_arrays,
+    described,
+    full_of,
+    inexact,
+    operand,
+    slice_axis,
+)
+from .logic import (
+    not_equal,
+)
+from .reductions import sum
+
+
+def _cumulative(a: Any, axis: int | None, dtype: Any, what: str) -> tuple[Array, int]:
+    x = operand(a, what)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    if dtype is not None:
+        x = cast(x, dtype)
+    elif x.dtype is dtypes.bool_:
+        x = o.to_dtype(x, dtypes.DEFAULT_INT)
+    return x, axis_of(axis, x.ndim, what)
+
+
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """The sums of the elements up to and including each along an axis (of the raveled array, for None), in
+    a's dtype."""
+    x, place = _cumulative(a, axis, dtype, "cumsum")
+    return bind(prims.cumsum, (x,), {"axis": place, "reverse": False})
+
+
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """The products of the elements up to and including each along an axis (of the raveled array, for None),
+    in a's dtype."""
+    x, place = _cumulative(a, axis, dtype, "cumprod")
+    wide = o.to_dtype(x, dtypes.accumulator(x.dtype)) if dtypes.is_float(x.dtype) else x
+    n = x.shape[place]
+    distance = 1
+    # Each step doubles how many elements a product has taken in.
+    while distance < n:
+        shifted = slice_axis(wide, place, 0, n - distance)
+        low = tuple([distance if i == place else 0 for i in range(x.ndim)])
+        zeros = (0,) * x.ndim
+        one = o.scalar(1, wide.dtype)
+        wide = multiply(wide, bind(prims.pad, (shifted, one), {"low": low, "high": zeros, "interior": zeros}))
+        distance *= 2
+    return o.to_dtype(wide, x.dtype)
+
+
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+) -> Array:
+    """`cumprod`, with a 1 in front if `include_initial`; an array of more than one axis needs `axis`.
+
+    Integers have at least 32 bits."""
+    return _with_initial(cumprod, 1, x, axis, dtype, include_initial, "cumulative_prod")
+
+
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+) -> Array:
+    """`cumsum`, with a 0 in front if `include_initial`; an array of more than one axis needs `axis`.
+
+    Integers have at least 32 bits."""
+    return _with_initial(cumsum, 0, x, axis, dtype, include_initial, "cumulative_sum")
+
+
+def _with_initial(
+    function: Any, initial: int, x: ArrayLike, axis: Any, dtype: Any, include_initial: bool, what: str
+) -> Array:
+    array = operand(x, what)
+    if array.ndim == 0 or (axis is None and array.ndim > 1):
+        raise ValueError(f"{what} of {described(array)} needs an axis{at_user()}")
+    if dtype is None and not dtypes.is_inexact(array.dtype):
+        dtype = dtypes.accumulator(array.dtype)
+    total: Array = function(array, axis, dtype)
+    if not include_initial:
+        return total
+    place = axis_of(axis or 0, total.ndim, what)
+    first = full_of(initial, total.dtype, tuple([1 if i == place else n for i, n in enumerate(total.shape)]))
+    return concatenate_arrays([first, total], place)
+
+
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """The differences of neighbours along an axis, taken n times."""
+    x = operand(a, "diff")
+    place = axis_of(axis, x.ndim, "diff")
+    if x.ndim == 0 or n < 0:
+        raise ValueError(
+            f"diff of {described(x)} with n={n}: it needs an axis, and n must be 0 or more{at_user()}"
+        )
+
+    def edge(extra: Any) -> list[Array]:
+        if extra is None:
+            return []
+        e = cast(extra, x.dtype)
+        return [
+            e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))
+        ]
+
+    x = concatenate_arrays([*edge(prepend), x, *edge(append)], place)
+    for _ in range(n):
+        size = x.shape[place]
+        if size == 0:
+            break
+        later, earlier = slice_axis(x, place, 1, size), slice_axis(x, place, 0, size - 1)
+        x = not_equal(later, earlier) if x.dtype is dtypes.bool_ else subtract(later, earlier)
+    return x
+
+
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+    """The differences of neighbours in the raveled array, with other elements in front and at the end."""
+    x = operand(ary, "ediff1d")
+    parts = [diff(reshape(x, (x.size,)))]
+    if to_begin is not None:
+        begin = cast(to_begin, x.dtype)
+        parts.insert(0, reshape(begin, (begin.size,)))
+    if to_end is not None:
+        end = cast(to_end, x.dtype)
+        parts.append(reshape(end, (end.size,)))
+    return concatenate_arrays(parts, 0)
+
+
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
+    """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given."""
+    x = inexact(f, "gradient")
+    axes = axes_of(axis, x.ndim, "gradient")
+    spacings = list(varargs) or [1.0]
+    spacings = spacings * len(axes) if len(spacings) == 1 else spacings
+    if len(spacings) != len(axes):
+        raise ValueError(f"gradient: {len(spacings)} distances for {len(axes)} axes{at_user()}")
+    results = []
+    for place, spacing in zip(axes, spacings, strict=True):
+        n = x.shape[place]
+        if n < 2:
+            raise ValueError(f"gradient: axis {place} of {described(x)} needs 2 elements or more{at_user()}")
+        h: Any = spacing
+        if getattr(h, "ndim", 0) != 0:
+            raise NotImplementedError(
+                f"gradient takes one distance for each axis, not coordinates{at_user()}"
+            )
+        first = divide(subtract(slice_axis(x, place, 1, 2), slice_axis(x, place, 0, 1)), h)
+        last = divide(subtract(slice_axis(x, place, n - 1, n), slice_axis(x, place, n - 2, n - 1)), h)
+        inner = divide(divide(subtract(slice_axis(x, place, 2, n), slice_axis(x, place, 0, n - 2)), 2), h)
+        results.append(concatenate_arrays([first, inner, last], place))
+    return results[0] if len(results) == 1 else results
+
+
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """The integral of y along an axis by the trapezoidal rule, over positions x or a fixed distance."""
+    heights = inexact(y, "trapezoid")
+    place = axis_of(axis, heights.ndim, "trapezoid")
+    heights = move_axis(heights, place, heights.ndim - 1)
+    n, last = heights.shape[-1], heights.ndim - 1
+    between = add(slice_axis(heights, last, 1, n), slice_axis(heights, last, 0, n - 1))
+    if x is None:
+        return multiply(multiply(sum(between, -1), 0.5), dx)
+    positions = inexact(x, "trapezoid")
+    if positions.ndim > 1:
+        positions = move_axis(positions, place, positions.ndim - 1)
+    return multiply(0.5, sum(multiply(diff(positions), between), -1))

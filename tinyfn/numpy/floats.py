@@ -1,0 +1,194 @@
+"""Rounding, floats taken apart, real and imaginary parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from .arithmetic import absolute, add, divide, floor_divide, multiply, negative, remainder, subtract
+from .common import ArrayLike, bind, cast, floats, inexact, operand, promoted, unary
+from .elementary import arctan2, exp2, rad2deg
+from .logic import (
+    bitwise_and,
+    bitwise_or,
+    equal,
+    isfinite,
+    isnan,
+    isneginf,
+    isposinf,
+    less,
+    less_equal,
+    not_equal,
+    where,
+)
+
+# Rounding
+
+
+def _step(primitive: Any, x: Any, what: str) -> Array:
+    array = operand(x, what)
+    return bind(primitive, (array,), {}) if dtypes.is_inexact(array.dtype) else array
+
+
+def floor(x: ArrayLike, /) -> Array:
+    """The greatest whole number that is not above x, in x's dtype."""
+    return _step(prims.floor, x, "floor")
+
+
+def ceil(x: ArrayLike, /) -> Array:
+    """The least whole number that is not below x, in x's dtype."""
+    return _step(prims.ceil, x, "ceil")
+
+
+def trunc(x: ArrayLike, /) -> Array:
+    """The whole number next to x towards zero, in x's dtype."""
+    return _step(prims.trunc, x, "trunc")
+
+
+fix = trunc
+
+
+def rint(x: ArrayLike, /) -> Array:
+    """The nearest whole number, the even one of two that are equally near; integers become float32."""
+    array = inexact(x, "rint")
+    return _by_parts(rint, array) if dtypes.kind(array.dtype) == "complex" else unary(prims.round, x, "rint")
+
+
+def round(a: ArrayLike, decimals: int = 0) -> Array:
+    """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ..."""
+    x = operand(a, "round")
+    if dtypes.kind(x.dtype) == "complex":
+        return _by_parts(lambda part: round(part, decimals), x)
+    if not dtypes.is_float(x.dtype):
+        if decimals >= 0 or x.dtype is dtypes.bool_:
+            return x
+        factor = 10**-decimals
+        quotient = floor_divide(add(x, factor // 2), factor)
+        tie = equal(remainder(add(x, factor // 2), factor), 0)
+        odd = not_equal(bitwise_and(quotient, 1), 0)
+        return multiply(subtract(quotient, cast(bitwise_and(tie, odd), x.dtype)), factor)
+    if decimals == 0:
+        return bind(prims.round, (x,), {})
+    wide = o.to_dtype(x, dtypes.float32) if x.dtype.itemsize < 4 else x
+    scale = float(10.0 ** (decimals if decimals > 0 else -decimals))
+    if decimals > 0:
+        scaled = multiply(wide, scale)
+        result = where(isfinite(scaled), divide(bind(prims.round, (scaled,), {}), scale), wide)
+    else:
+        result = multiply(bind(prims.round, (divide(wide, scale),), {}), scale)
+    return o.to_dtype(result, x.dtype)
+
+
+around = round
+
+
+def signbit(x: ArrayLike, /) -> Array:
+    """Whether the sign bit is set: for negative numbers, -0.0 among them."""
+    array = operand(x, "signbit")
+    if dtypes.is_float(array.dtype):
+        array = bind(prims.bitcast, (array,), {"dtype": dtypes.canonical(f"int{8 * array.dtype.itemsize}")})
+    return less(array, 0)
+
+
+def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x with the sign of y."""
+    x, y = floats("copysign", x, y)
+    return where(not_equal(signbit(x), signbit(y)), negative(x), x)
+
+
+def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The float next to x towards y."""
+    return o.elementwise(prims.nextafter, x, y, inexact=True)
+
+
+def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
+    """x * 2**n for integers n."""
+    x = inexact(x, "ldexp")
+    # In two halves, each of which is in range where the whole may not be.
+    half = o.right_shift(operand(n, "ldexp"), 1)
+    rest = subtract(n, half)
+    return multiply(multiply(x, exp2(cast(half, x.dtype))), exp2(cast(rest, x.dtype)))
+
+
+def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """0 where x is negative, 1 where it is positive, y where it is 0."""
+    x, y = floats("heaviside", x, y)
+    step = where(less(x, 0), 0, where(equal(x, 0), y, 1))
+    return where(isnan(x), x, step)
+
+
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
+    """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers
+    given."""
+    array = operand(x, "nan_to_num")
+    if dtypes.kind(array.dtype) == "complex":
+        return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), array)
+    if not dtypes.is_float(array.dtype):
+        return array
+    limit = _greatest(array.dtype)
+    high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
+    array = where(isnan(array), cast(nan, array.dtype), array)
+    array = where(isposinf(array), cast(high, array.dtype), array)
+    return where(isneginf(array), cast(low, array.dtype), array)
+
+
+def _greatest(dtype: dtypes.DType) -> float:
+    from ml_dtypes import finfo
+
+    return float(finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
+def real(val: ArrayLike, /) -> Array:
+    """The real part, in the dtype of the parts; of what is not complex, the argument itself."""
+    array = operand(val, "real")
+    return bind(prims.real, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
+
+
+def imag(val: ArrayLike, /) -> Array:
+    """The imaginary part, in the dtype of the parts; 0 for what is not complex."""
+    array = operand(val, "imag")
+    if dtypes.kind(array.dtype) == "complex":
+        return bind(prims.imag, (array,), {})
+    return o.broadcast_to(o.scalar(0, array.dtype), array.shape)
+
+
+def conjugate(x: ArrayLike, /) -> Array:
+    """The complex conjugate; of what is not complex, the argument itself."""
+    array = operand(x, "conjugate")
+    return bind(prims.conj, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
+
+
+conj = conjugate
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The angle of complex numbers in the plane, in (-pi, pi] or, with `deg`, in degrees; pi for negative real ones."""
+    x = inexact(z, "angle")
+    result = arctan2(imag(x), real(x))
+    return rad2deg(result) if deg else result
+
+
+def _by_parts(function: Any, x: Array) -> Array:
+    """The function of the real and of the imaginary part."""
+    return bind(prims.complex_, (function(real(x)), function(imag(x))), {})
+
+
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether |a - b| <= atol + rtol * |b|, for each element; equal infinities are close."""
+    x, y = promoted(a, b)
+    if not dtypes.is_inexact(x.dtype):
+        x, y = o.to_dtype(x, dtypes.float32), o.to_dtype(y, dtypes.float32)
+    near = less_equal(absolute(subtract(x, y)), add(atol, multiply(rtol, absolute(y))))
+    near = bitwise_or(bitwise_and(near, isfinite(y)), equal(x, y))
+    return bitwise_or(near, bitwise_and(isnan(x), isnan(y))) if equal_nan else near

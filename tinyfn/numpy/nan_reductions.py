@@ -1,0 +1,172 @@
+"""Reductions that skip NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace.array import Array
+from .common import (
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    operand,
+)
+from .cumulative import cumprod, cumsum
+from .elementary import (
+    sqrt,
+)
+from .logic import (
+    isnan,
+    logical_and,
+    logical_not,
+)
+from .reductions import _limit, _where, all, argmax, argmin, max, min, prod, sum
+from .statistics import mean, var
+
+
+def _without_nan(a: Any, otherwise: Any, what: str) -> Array:
+    x = operand(a, what)
+    return _where(isnan(x), o.scalar(otherwise, x.dtype), x) if dtypes.is_float(x.dtype) else x
+
+
+def nansum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The sum over axes of the elements that are not NaN."""
+    return sum(_without_nan(a, 0, "nansum"), axis, dtype, None, keepdims, initial, where)
+
+
+def nanprod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The product over axes of the elements that are not NaN."""
+    return prod(_without_nan(a, 1, "nanprod"), axis, dtype, None, keepdims, initial, where)
+
+
+def _nan_extreme(a: Any, axis: Axis, keepdims: bool, initial: Any, mask: Any, greatest: bool) -> Array:
+    what = "nanmax" if greatest else "nanmin"
+    x = operand(a, what)
+    reduce = max if greatest else min
+    if not dtypes.is_float(x.dtype):
+        return reduce(x, axis, None, keepdims, initial, mask)
+    result = reduce(_without_nan(x, _limit(x.dtype, not greatest), what), axis, None, keepdims, initial, mask)
+    if initial is not None:
+        return result
+    return _where(all(isnan(x), axis, keepdims=keepdims), o.scalar(float("nan"), x.dtype), result)
+
+
+def nanmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The greatest of the elements over axes that are not NaN; NaN if all are."""
+    return _nan_extreme(a, axis, keepdims, initial, where, True)
+
+
+def nanmin(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The least of the elements over axes that are not NaN; NaN if all are."""
+    return _nan_extreme(a, axis, keepdims, initial, where, False)
+
+
+def _present(x: Array, mask: Any) -> Array:
+    present = logical_not(isnan(x))
+    return present if mask is None else logical_and(present, mask)
+
+
+def nanmean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The mean over axes of the elements that are not NaN; NaN if all are."""
+    x = operand(a, "nanmean")
+    return mean(_without_nan(x, 0, "nanmean"), axis, dtype, None, keepdims, where=_present(x, where))
+
+
+def nanvar(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The variance over axes of the elements that are not NaN; NaN if they are no more than `ddof`."""
+    x = operand(a, "nanvar")
+    present = _present(x, where)
+    result = var(_without_nan(x, 0, "nanvar"), axis, dtype, None, ddof, keepdims, where=present)
+    few = o.less_equal(sum(present, axis, dtypes.float32, keepdims=keepdims), ddof)
+    return _where(few, o.scalar(float("nan"), result.dtype), result)
+
+
+def nanstd(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The standard deviation over axes of the elements that are not NaN."""
+    return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where))
+
+
+def _nan_position(a: Any, axis: int | None, keepdims: bool | None, greatest: bool) -> Array:
+    what = "nanargmax" if greatest else "nanargmin"
+    x = operand(a, what)
+    position = argmax if greatest else argmin
+    if not dtypes.is_float(x.dtype):
+        return position(x, axis, None, keepdims)
+    result = position(_without_nan(x, _limit(x.dtype, not greatest), what), axis, None, keepdims)
+    empty = all(isnan(x), axis, keepdims=bool(keepdims))
+    return _where(empty, -1, result)
+
+
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The position of the greatest element that is not NaN; -1 if all are."""
+    return _nan_position(a, axis, keepdims, True)
+
+
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The position of the least element that is not NaN; -1 if all are."""
+    return _nan_position(a, axis, keepdims, False)
+
+
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """`cumsum` with NaN counted as 0."""
+    return cumsum(_without_nan(a, 0, "nancumsum"), axis, dtype)
+
+
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """`cumprod` with NaN counted as 1."""
+    return cumprod(_without_nan(a, 1, "nancumprod"), axis, dtype)

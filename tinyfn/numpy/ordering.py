@@ -1,0 +1,286 @@
+"""Sorting, searching in what is sorted, and counting."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array, wrap
+from ..trace.errors import ConcretizationError
+from ..trace.index import reshape
+from ..trace.indexing import AtIndex, getitem
+from ..trace.prims.movement import move_axis
+from ..trace.tracing import current_trace
+from .arithmetic import (
+    add,
+    divide,
+    multiply,
+    subtract,
+)
+from .common import (
+    ArrayLike,
+    at_user,
+    axis_of,
+    bind,
+    cast,
+    described,
+    floats,
+    full_of,
+    operand,
+    promoted,
+    sequence,
+    slice_axis,
+)
+from .indexing import take, take_along_axis
+from .logic import (
+    bitwise_and,
+    bitwise_or,
+    equal,
+    greater,
+    isnan,
+    less,
+    less_equal,
+    logical_not,
+    where,
+)
+
+
+def argsort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN
+    goes last."""
+    x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = axis_of(axis, x.ndim, "argsort")
+    last = x.ndim - 1
+    x = move_axis(x, place, last)
+    if descending:
+        # The stable order of the reversed elements, in reverse, is descending and stable.
+        x = bind(prims.flip, (x,), {"axes": (last,)})
+    result = bind(prims.extern, (x,), {"function": prims.ARGSORT})
+    if descending:
+        result = subtract(x.shape[last] - 1, bind(prims.flip, (result,), {"axes": (last,)}))
+    return move_axis(result, last, place)
+
+
+def sort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`)."""
+    x = operand(a, "sort")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    if x.ndim == 0:
+        raise ValueError(f"sort of {described(x)}: a scalar has no axis to sort{at_user()}")
+    if type(x) is Array and current_trace() is None:
+        result = np.sort(x.value, axis_of(axis, x.ndim, "sort"), kind="stable")
+        return wrap(np.flip(result, axis) if descending else result)
+    return take_along_axis(x, argsort(x, axis, descending=descending), axis, mode="clip")
+
+
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    """The positions that put the last key in order, where that is equal the last but one, and so on."""
+    arrays = sequence(keys, "lexsort")
+    result = argsort(arrays[0], axis)
+    for key in arrays[1:]:
+        result = take_along_axis(result, argsort(take_along_axis(key, result, axis), axis), axis)
+    return result
+
+
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here
+    all in order."""
+    return sort(a, axis)
+
+
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The positions that `partition` takes its elements from."""
+    return argsort(a, axis)
+
+
+def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
+    """The k greatest elements along an axis in falling order, and their positions; of equal ones the
+    first."""
+    array = operand(x, "top_k")
+    place = axis_of(axis, array.ndim, "top_k")
+    if not 0 <= k <= array.shape[place]:
+        raise ValueError(f"top_k: k={k} is not within axis {place} of {described(array)}{at_user()}")
+    positions = slice_axis(argsort(array, place, descending=True), place, 0, k)
+    return take_along_axis(array, positions, place, mode="clip"), positions
+
+
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str | None = None,
+) -> Array:
+    """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in
+    order.
+
+    Before equal elements with side "left", after them with "right"; NaN is greater than all numbers."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', not {side!r}{at_user()}")
+    x, values = promoted(operand(a, "searchsorted"), operand(v, "searchsorted"))
+    if x.ndim != 1:
+        raise ValueError(f"searchsorted takes a 1-d array, not {described(x)}{at_user()}")
+    if sorter is not None:
+        x = take(x, sorter)
+    n = x.shape[0]
+    low, high = full_of(0, dtypes.int32, values.shape), full_of(n, dtypes.int32, values.shape)
+    for _ in range(int(n).bit_length()):
+        middle = o.right_shift(add(low, high), 1)
+        at_middle = take(x, middle, mode="clip")
+        goes_after = _before(at_middle, values) if side == "left" else logical_not(_before(values, at_middle))
+        goes_after = bitwise_and(goes_after, less(low, high))
+        low, high = (
+            where(goes_after, add(middle, 1), low),
+            where(goes_after, high, o.elementwise(prims.min, middle, high)),
+        )
+    return low
+
+
+def _before(x: Array, y: Array) -> Array:
+    """x < y with NaN after all numbers."""
+    if not dtypes.is_float(x.dtype):
+        return less(x, y)
+    return bitwise_or(less(x, y), bitwise_and(logical_not(isnan(x)), isnan(y)))
+
+
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """The number of the interval between the bins, which rise or fall, in which each element lies."""
+    edges = operand(bins, "digitize")
+    if edges.ndim != 1:
+        raise ValueError(f"digitize takes 1-d bins, not {described(edges)}{at_user()}")
+    side = "left" if right else "right"
+    n = edges.shape[0]
+    rising = searchsorted(edges, x, side)
+    if n < 2:
+        return rising
+    falling = subtract(n, searchsorted(bind(prims.flip, (edges,), {"axes": (0,)}), x, side))
+    return where(less_equal(getitem(edges, 0), getitem(edges, n - 1)), rising, falling)
+
+
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: None = None,
+) -> Array:
+    """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or
+    `left`, `right`."""
+    if period is not None:
+        raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
+
+    at, xs, ys = floats("interp", x, xp, fp)
+    n = xs.shape[0]
+    upper = o.elementwise(
+        prims.clamp,
+        o.scalar(1, dtypes.int32),
+        searchsorted(xs, at, "right"),
+        o.scalar(max(n - 1, 1), dtypes.int32),
+    )
+    lower = subtract(upper, 1)
+    x0, x1, y0, y1 = (
+        take(v, i, mode="clip") for v, i in ((xs, lower), (xs, upper), (ys, lower), (ys, upper))
+    )
+    width = subtract(x1, x0)
+    share = divide(subtract(at, x0), where(equal(width, 0), 1, width))
+    result = add(y0, multiply(where(equal(width, 0), 0, share), subtract(y1, y0)))
+    result = where(less(at, getitem(xs, 0)), getitem(ys, 0) if left is None else left, result)
+    return where(greater(at, getitem(xs, n - 1)), getitem(ys, n - 1) if right is None else right, result)
+
+
+# Counting
+
+
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
+    """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the
+    result's size."""
+    values = operand(x, "bincount")
+    if not dtypes.is_integer(values.dtype) or values.ndim != 1:
+        raise TypeError(f"bincount takes a 1-d array of integers, not {described(values)}{at_user()}")
+    if length is None:
+        attempt = "count its values (the result's size would depend on them: give `length`)"
+        known = values.concrete(attempt, ConcretizationError)
+        length = max(int(known.max(initial=-1)) + 1, minlength)
+    counts = full_of(1, dtypes.int32, values.shape) if weights is None else operand(weights, "bincount")
+    # Negative values count as 0, as in JAX.
+    places = o.elementwise(prims.max, values, o.scalar(0, values.dtype))
+    return AtIndex(full_of(0, counts.dtype, (length,)), places).add(counts, mode="drop")
+
+
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[Any] | None = None,
+    weights: ArrayLike | None = None,
+    density: bool = False,
+) -> tuple[Array, Array]:
+    """How many elements lie in each of the bins (a number of equal ones, or their edges), and the edges."""
+    from .cumulative import diff
+    from .reductions import sum
+
+    x = operand(a, "histogram")
+    x = reshape(x, (x.size,))
+    edges = histogram_bin_edges(x, bins, range)
+    counts = edges.shape[0] - 1
+    x, edges = promoted(x, edges)
+    place = subtract(searchsorted(edges, x, "right"), 1)
+    place = where(equal(x, getitem(edges, counts)), counts - 1, place)
+    inside = bitwise_and(o.greater_equal(x, getitem(edges, 0)), less_equal(x, getitem(edges, counts)))
+    ones: Array = (
+        full_of(1, dtypes.float32, x.shape)
+        if weights is None
+        else reshape(operand(weights, "histogram"), x.shape)
+    )
+    result = AtIndex(full_of(0, ones.dtype, (counts,)), where(inside, place, counts)).add(ones, mode="drop")
+    if density:
+        return divide(divide(result, sum(result)), diff(edges)), edges
+    return result, edges
+
+
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
+) -> Array:
+    """The edges of the bins of `histogram`: those given, or those of a number of equal ones."""
+    from .common import inexact
+    from .creation import linspace
+    from .reductions import max, min
+
+    x = inexact(a, "histogram")
+    if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
+        return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
+    low, high = (min(x), max(x)) if range is None else (cast(range[0], x.dtype), cast(range[1], x.dtype))
+    same = equal(low, high)
+    count = operator.index(bins)  # type: ignore[arg-type]
+    edges: Array = linspace(
+        where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), count + 1
+    )
+    return edges

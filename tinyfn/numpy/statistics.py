@@ -1,0 +1,353 @@
+"""Statistics: means, variances, correlation, quantiles."""
+
+from __future__ import annotations
+
+from math import prod as size_of
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from ..trace.index import reshape
+from ..trace.prims.movement import move_axis
+from .arithmetic import (
+    absolute,
+    add,
+    divide,
+    maximum,
+    multiply,
+    square,
+    subtract,
+)
+from .common import (
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    at_user,
+    axes_of,
+    axis_of,
+    bind,
+    cast,
+    concatenate_arrays,
+    described,
+    full_of,
+    inexact,
+    operand,
+)
+from .elementary import (
+    sqrt,
+)
+from .floats import (
+    real,
+)
+from .logic import (
+    isnan,
+    less,
+)
+from .reductions import _truth, _where, sum
+
+# Statistics
+
+
+def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
+    """x in the float type for its statistics, at least float32, and the result's type."""
+    target = (
+        dtypes.canonical(dtype)
+        if dtype is not None
+        else x.dtype
+        if dtypes.is_inexact(x.dtype)
+        else dtypes.float32
+    )
+    if not dtypes.is_inexact(target):
+        return o.to_dtype(x, dtypes.float32), target
+    return (
+        (o.to_dtype(x, dtypes.accumulator(target)), target)
+        if target.itemsize < 4
+        else (cast(x, target), target)
+    )
+
+
+def _count(x: Array, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
+    if mask is None:
+        count: Any = 1
+        for axis in axes:
+            count = count * x.shape[axis]
+        return count
+    full_mask = o.broadcast_to(_truth(mask, "where"), x.shape)
+    return sum(full_mask, axes, x.dtype, keepdims=keepdims)
+
+
+def _spread(x: Array, mask: Any) -> Array:
+    return x if mask is None else o.broadcast_to(x, o.broadcast_shapes(x.shape, o.operand(mask).shape))
+
+
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The mean over axes (all, for None); integers become float32, and half precision is summed in
+    float32."""
+    x = operand(a, "mean")
+    weak = x.weak_type and dtype is None and dtypes.is_inexact(x.dtype)
+    x, target = _computed_in(x, dtype)
+    x = _spread(x, where)
+    axes = axes_of(axis, x.ndim, "mean")
+    count = _count(x, axes, where, keepdims)
+    result = divide(
+        sum(x, axes, keepdims=keepdims, where=where),
+        o.scalar(float(count), x.dtype) if isinstance(count, int) else count,
+    )
+    return result if weak else cast(result, target)
+
+
+def average(
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); also their
+    sum, if `returned`."""
+    x = inexact(a, "average")
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        axes = axes_of(axis, x.ndim, "average")
+        total = full_of(float(size_of([x.shape[i] for i in axes])), result.dtype, result.shape)
+        return (result, total) if returned else result
+    w = inexact(weights, "average")
+    if w.shape != x.shape:
+        if w.ndim != 1 or axis is None or isinstance(axis, (tuple, list)):
+            raise ValueError(
+                f"average: weights {described(w)} fit neither {described(x)} nor one axis of it{at_user()}"
+            )
+        place = axis_of(axis, x.ndim, "average")
+        if w.shape[0] != x.shape[place]:
+            raise ValueError(f"average: {w.shape[0]} weights for axis {place} of {described(x)}{at_user()}")
+        w = reshape(w, tuple([n if i == place else 1 for i, n in enumerate(x.shape)]))
+    x, w = o.promote(x, w)[0]
+    w = o.broadcast_to(w, x.shape)
+    total = sum(w, axis, keepdims=keepdims)
+    result = divide(sum(multiply(x, w), axis, keepdims=keepdims), total)
+    return (result, total) if returned else result
+
+
+def var(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The mean squared distance from the mean over axes; the divisor is the number of elements less
+    `ddof`."""
+    x, target = _computed_in(operand(a, "var"), dtype)
+    x = _spread(x, where)
+    axes = axes_of(axis, x.ndim, "var")
+    less_by = ddof if correction is None else correction
+    center = _mean(x, axes, keepdims=True, where=where) if mean is None else cast(mean, x.dtype)
+    count = _count(x, axes, where, keepdims)
+    divisor: Any = (
+        o.scalar(float(np.maximum(count - less_by, 0)), x.dtype)
+        if isinstance(count, int)
+        else subtract(count, less_by)
+    )
+    distance = subtract(x, center)
+    if dtypes.kind(x.dtype) == "complex":
+        distance, divisor = absolute(distance), real(divisor)
+        target = distance.dtype
+    return cast(divide(sum(square(distance), axes, keepdims=keepdims, where=where), divisor), target)
+
+
+_mean = mean
+
+
+def std(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The square root of the variance."""
+    x, target = _computed_in(operand(a, "std"), dtype)
+    variance = var(x, axis, None, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction)
+    return sqrt(variance) if dtypes.kind(target) == "complex" else cast(sqrt(variance), target)
+
+
+def cov(
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
+) -> Array:
+    """The covariance matrix of variables that are the rows (columns, without `rowvar`) of m, and of y."""
+    from .contraction import matmul
+
+    x = _variables(m, rowvar)
+    if y is not None:
+        first, second = o.promote(x, _variables(y, rowvar))[0]
+        x = concatenate_arrays([first, second], 0)
+    count = x.shape[1]
+    centered = subtract(x, mean(x, 1, keepdims=True))
+    divisor = count - ((0 if bias else 1) if ddof is None else ddof)
+    result = divide(matmul(centered, o.operand(_transposed(centered))), float(divisor))
+    return reshape(result, ()) if result.shape == (1, 1) else result
+
+
+def _variables(m: Any, rowvar: bool) -> Array:
+    x = inexact(m, "cov")
+    x = reshape(x, (1, x.size)) if x.ndim < 2 else x
+    return x if rowvar or x.shape[0] == 1 else _transposed(x)
+
+
+def _transposed(x: Array) -> Array:
+    return bind(prims.transpose, (x,), {"permutation": (1, 0)})
+
+
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+    """The correlation matrix of variables that are the rows (columns, without `rowvar`) of x, and of y."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return divide(c, c)
+    from .triangles import diagonal
+
+    deviation = sqrt(diagonal(c))
+    n = c.shape[0]
+    return divide(divide(c, reshape(deviation, (n, 1))), reshape(deviation, (1, n)))
+
+
+# Quantiles
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The value below which a share q of the elements over axes lies, between two of them as `method` says;
+    NaN if one is.
+
+    The axes of q come first in the result. Methods: linear, lower, higher, midpoint, nearest."""
+    return _quantile(inexact(a, "quantile"), q, axis, method, keepdims, False)
+
+
+def nanquantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`quantile` of the elements that are not NaN; NaN if all are."""
+    return _quantile(inexact(a, "nanquantile"), q, axis, method, keepdims, True)
+
+
+def _quantile(x: Array, share_below: Any, axis: Axis, method: str, keepdims: bool, skip: bool) -> Array:
+    from .indexing import take_along_axis
+    from .ordering import sort
+
+    if method not in _METHODS:
+        raise ValueError(f"quantile: method must be one of {', '.join(_METHODS)}, not {method!r}{at_user()}")
+    axes = axes_of(axis, x.ndim, "quantile")
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rest = tuple([x.shape[i] for i in kept])
+    ordered = bind(prims.transpose, (x,), {"permutation": (*kept, *axes)})
+    n = size_of([x.shape[i] for i in axes])
+    if n == 0:
+        raise ValueError(f"quantile of {described(x)}: there are no elements{at_user()}")
+    ordered = sort(reshape(ordered, (*rest, n)), -1)
+    missing = sum(isnan(ordered), -1, dtypes.int32, keepdims=True)
+    count = subtract(n, missing) if skip else full_of(n, dtypes.int32, (*rest, 1))
+    wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    q = cast(share_below, wide)
+    flat = reshape(q, (q.size,))
+    last = maximum(subtract(cast(count, wide), 1.0), 0.0)
+    place = multiply(o.broadcast_to(flat, (*rest, q.size)), last)
+    low, high = bind(prims.floor, (place,), {}), bind(prims.ceil, (place,), {})
+    share = subtract(place, low)
+    if method == "nearest":
+        low = high = bind(prims.round, (place,), {})
+    elif method == "lower":
+        high = low
+    elif method == "higher":
+        low = high
+    below = take_along_axis(ordered, cast(low, dtypes.int32), -1)
+    above = take_along_axis(ordered, cast(high, dtypes.int32), -1)
+    if method == "linear":
+        share = cast(share, x.dtype)
+        # Between equal elements, infinite ones too, there is nothing to interpolate.
+        gap = _where(o.equal(above, below), 0, subtract(above, below))
+        result = add(below, multiply(gap, share))
+    else:
+        result = multiply(add(below, above), 0.5) if method == "midpoint" else below
+    nothing = less(count, 1) if skip else o.greater(missing, 0)
+    result = _where(nothing, o.scalar(float("nan"), x.dtype), result)
+    result = move_axis(result, len(rest), 0)
+    shape = tuple([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else rest
+    return cast(reshape(result, (*q.shape, *shape)), x.dtype)
+
+
+def percentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`quantile` with q in percent."""
+    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
+    return quantile(a, share, axis, None, overwrite_input, method, keepdims)
+
+
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`nanquantile` with q in percent."""
+    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
+    return nanquantile(a, share, axis, None, overwrite_input, method, keepdims)
+
+
+def median(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The middle one of the elements over axes in order, or the mean of the middle two; NaN if one is."""
+    return quantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)
+
+
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """`median` of the elements that are not NaN; NaN if all are."""
+    return nanquantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)

@@ -1,0 +1,214 @@
+"""einsum: sums of products written by the letters of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from ..trace.index import reshape
+from ..trace.sint import is_symbolic
+from .common import (
+    DTypeLike,
+    at_user,
+    bind,
+    cast,
+    described,
+    operand,
+    permute,
+    promoted,
+)
+from .triangles import diagonal
+
+
+def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
+    """dot_general, also of bools, whose product is a logical one."""
+    if x.dtype is dtypes.bool_:
+        x, y = o.to_dtype(x, dtypes.int32), o.to_dtype(y, dtypes.int32)
+        return o.not_equal(_dot(x, y, contract, batch), 0)
+    return bind(prims.dot_general, (x, y), {"contract": contract, "batch_axes": batch})
+
+
+def _operands(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
+    arrays = promoted(*[operand(x, what) for x in xs])
+    return arrays if preferred is None else [cast(a, preferred) for a in arrays]
+
+
+def einsum(
+    subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:  # fmt: skip
+    """The sum of products that the subscripts describe, as in "bij,bjk->bik": an axis per letter, "..." for
+    any others.
+
+    Letters that are not in the result are summed over; without "->" the result has, in alphabetical order,
+    those that occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0,
+    1], y, [1, 2], [0, 2]). Operands are contracted in pairs, the cheapest pair first (in order, with
+    optimize=False)."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_lists((subscripts, *operands))
+    arrays = _operands("einsum", preferred_element_type, *operands)
+    terms, result = _parse(subscripts, arrays)
+    sizes = _sizes(subscripts, terms, arrays)
+    for letter in result:
+        if letter not in sizes:
+            raise ValueError(
+                f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}"
+            )
+    work = [_reduced(x, term, sizes) for x, term in zip(arrays, terms, strict=True)]
+    # What only one operand has and the result has not is summed at once.
+    for i, (x, term) in enumerate(work):
+        others = {letter for j, (_, t) in enumerate(work) if j != i for letter in t}
+        work[i] = _summed(x, term, [a for a in term if a not in others and a not in result])
+    while len(work) > 1:
+        i, j = (0, 1) if optimize is False or len(work) == 2 else _cheapest(work, result, sizes)
+        (x, xs), (y, ys) = work[i], work[j]
+        rest = [pair for k, pair in enumerate(work) if k not in (i, j)]
+        needed = {*result, *[letter for _, t in rest for letter in t]}
+        product = _pair(x, xs, y, ys, needed)
+        work = [product, *rest] if i == 0 and j == 1 else [*rest, product]
+    x, term = work[0]
+    x, term = _summed(x, term, [a for a in term if a not in result])
+    x = permute(x, [term.index(letter) for letter in result if letter in term])
+    missing = [letter for letter in result if letter not in term]
+    if missing:  # letters of size 1 in every operand
+        kept = iter(x.shape)
+        x = reshape(x, tuple([1 if letter in missing else next(kept) for letter in result]))
+    return x
+
+
+Letters = tuple[str, ...]
+
+
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The subscripts in letters of einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+
+    def letters(term: Sequence[Any]) -> str:
+        return "".join(
+            "..." if i is Ellipsis else chr(ord("A") + i) if i < 26 else chr(ord("a") + i - 26) for i in term
+        )
+
+    operands, terms = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
+    subscripts = ",".join(letters(t) for t in terms)
+    if len(arguments) % 2:
+        subscripts += "->" + letters(arguments[-1])
+    return subscripts, operands
+
+
+def _parse(subscripts: str, arrays: list[Array]) -> tuple[list[Letters], Letters]:
+    """The letters of each operand's axes and of the result's; the axes of an ellipsis get the letters "0",
+    "1", ..."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    parts = left.split(",")
+    if len(parts) != len(arrays):
+        raise ValueError(
+            f"einsum {subscripts!r}: it describes {len(parts)} operands, not {len(arrays)}{at_user()}"
+        )
+    terms: list[Letters] = []
+    most = 0
+    for part, x in zip(parts, arrays, strict=True):
+        before, dots, after = part.partition("...")
+        if not all(c.isalpha() for c in before + after):
+            raise ValueError(
+                f"einsum {subscripts!r}: {part!r} is not made of letters and one '...'{at_user()}"
+            )
+        extra = x.ndim - len(before) - len(after)
+        if extra < 0 or (extra and not dots):
+            raise ValueError(
+                f"einsum {subscripts!r}: {part!r} does not fit the axes of {described(x)}{at_user()}"
+            )
+        # Counted from the last, so that axes of ellipses of different lengths line up.
+        terms.append((*before, *[str(i) for i in range(extra - 1, -1, -1)], *after))
+        most = max(most, extra if dots else 0)
+    ellipsis = [str(i) for i in range(most - 1, -1, -1)]
+    if arrow:
+        before, dots, after = right.partition("...")
+        if not all(c.isalpha() for c in before + after):
+            raise ValueError(
+                f"einsum {subscripts!r}: {right!r} is not made of letters and one '...'{at_user()}"
+            )
+        result = (*before, *(ellipsis if dots else ()), *after)
+        if len(set(result)) != len(result):
+            raise ValueError(f"einsum {subscripts!r}: a letter repeats in the result{at_user()}")
+        return terms, result
+    every = [letter for term in terms for letter in term]
+    once = sorted({letter for letter in every if every.count(letter) == 1 and letter.isalpha()})
+    return terms, (*ellipsis, *once)
+
+
+def _is_one(n: Any) -> bool:
+    return not is_symbolic(n) and bool(n == 1)
+
+
+def _sizes(subscripts: str, terms: list[Letters], arrays: list[Array]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        for letter, n in zip(term, x.shape, strict=True):
+            size = sizes.setdefault(letter, n)
+            if _is_one(size):
+                sizes[letter] = n
+            elif size is not n and size != n and not _is_one(n):
+                name = "..." if letter.isdigit() else letter
+                raise ValueError(f"einsum {subscripts!r}: {name!r} has sizes {size} and {n}{at_user()}")
+    return sizes
+
+
+def _reduced(x: Array, term: Letters, sizes: dict[str, Any]) -> tuple[Array, Letters]:
+    """The operand without axes of size 1 that others have longer, and with diagonals for repeated letters."""
+    kept = [i for i, letter in enumerate(term) if not (_is_one(x.shape[i]) and not _is_one(sizes[letter]))]
+    if len(kept) < len(term):
+        x, term = reshape(x, tuple([x.shape[i] for i in kept])), tuple([term[i] for i in kept])
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            x = diagonal(x, 0, first, second)
+            term = (*[a for i, a in enumerate(term) if i not in (first, second)], letter)
+    return x, term
+
+
+def _summed(x: Array, term: Letters, letters: Sequence[str]) -> tuple[Array, Letters]:
+    if not letters:
+        return x, term
+    axes = tuple([i for i, letter in enumerate(term) if letter in letters])
+    kept = tuple([letter for letter in term if letter not in letters])
+    if x.dtype is dtypes.bool_:
+        return bind(prims.reduce_or, (x,), {"axes": axes}), kept
+    return bind(prims.reduce_sum, (x,), {"axes": axes}), kept
+
+
+def _pair(x: Array, xs: Letters, y: Array, ys: Letters, needed: set[str]) -> tuple[Array, Letters]:
+    """The product of two operands, summed over the letters that both have and nothing else needs."""
+    shared = [letter for letter in xs if letter in ys]
+    batch = [letter for letter in shared if letter in needed]
+    summed = [letter for letter in shared if letter not in needed]
+    free_x, free_y = [a for a in xs if a not in shared], [a for a in ys if a not in shared]
+
+    def axes(term: Letters, letters: list[str]) -> tuple[int, ...]:
+        return tuple([term.index(letter) for letter in letters])
+
+    product = _dot(x, y, (axes(xs, summed), axes(ys, summed)), (axes(xs, batch), axes(ys, batch)))
+    return product, (*batch, *free_x, *free_y)
+
+
+def _cheapest(work: list[tuple[Array, Letters]], result: Letters, sizes: dict[str, Any]) -> tuple[int, int]:
+    """The pair whose product takes the fewest multiplications, less what it saves in size: greedy, as
+    opt_einsum's."""
+
+    def size(letters: Any) -> Any:
+        return prod([n for n in (sizes[letter] for letter in letters) if not is_symbolic(n)])
+
+    best, chosen = None, (0, 1)
+    for i in range(len(work)):
+        for j in range(i + 1, len(work)):
+            xs, ys = set(work[i][1]), set(work[j][1])
+            rest = {*result, *[a for k, (_, t) in enumerate(work) if k not in (i, j) for a in t]}
+            cost = (size((xs | ys) & rest) - size(xs) - size(ys), size(xs | ys))
+            if best is None or cost < best:
+                best, chosen = cost, (i, j)
+    return chosen

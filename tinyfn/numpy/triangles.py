@@ -1,0 +1,138 @@
+"""Triangles and diagonals of matrices."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators as o
+from ..trace import prims
+from ..trace.array import Array
+from ..trace.index import reshape as reshaped
+from ..trace.indexing import AtIndex
+from .arithmetic import add
+from .common import (
+    ArrayLike,
+    at_user,
+    axes_of,
+    bind,
+    described,
+    diagonal_number,
+    iota,
+    operand,
+    permute,
+    slice_axis,
+)
+from .logic import greater_equal, where
+from .shapes import ravel
+
+
+def _below(shape: tuple[Any, ...], k: int) -> Array:
+    return greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
+
+
+def _triangle(m: Any, k: int, what: str) -> tuple[Array, Array]:
+    x = operand(m, what)
+    if x.ndim < 2:
+        raise ValueError(f"{what} needs 2 axes or more, not {described(x)}{at_user()}")
+    return x, o.broadcast_to(_below(x.shape[-2:], k), x.shape)
+
+
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """The matrices with zeros above the k-th diagonal."""
+    x, below = _triangle(m, k, "tril")
+    return where(below, x, o.scalar(0, x.dtype))
+
+
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """The matrices with zeros below the k-th diagonal."""
+    x, below = _triangle(m, k - 1, "triu")
+    return where(below, o.scalar(0, x.dtype), x)
+
+
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The elements whose position on axis2 is that on axis1 plus `offset`, as a new last axis."""
+    x = operand(a, "diagonal")
+    if x.ndim < 2:
+        raise ValueError(f"diagonal needs 2 axes or more, not {described(x)}{at_user()}")
+    first, second = axes_of((axis1, axis2), x.ndim, "diagonal")
+    x = permute(x, [*[i for i in range(x.ndim) if i not in (first, second)], first, second])
+    rows, columns = x.shape[-2:]
+    count = builtins.max(
+        builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns), 0
+    )
+    if offset >= 0:
+        block = slice_axis(
+            slice_axis(x, x.ndim - 2, 0, count),
+            x.ndim - 1,
+            builtins.min(offset, columns),
+            builtins.min(offset, columns) + count,
+        )
+    else:
+        start = builtins.min(-offset, rows)
+        block = slice_axis(slice_axis(x, x.ndim - 2, start, start + count), x.ndim - 1, 0, count)
+    # The diagonal of a square, in row-major order, is every (count + 1)-th element.
+    flat = reshaped(block, (*block.shape[:-2], count * count))
+    return slice_axis(flat, flat.ndim - 1, 0, count * count, count + 1) if count else flat
+
+
+def diag(v: ArrayLike, k: int = 0) -> Array:
+    """The k-th diagonal of a matrix, or a matrix with a 1-d array there and zeros elsewhere."""
+    x = operand(v, "diag")
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ValueError(f"diag takes 1 or 2 axes, not {described(x)}{at_user()}")
+    n, gap = x.shape[0], abs(k)
+    # The reverse of `diagonal`: the elements lie n + 1 apart in a square, with zeros between them.
+    zero = o.scalar(0, x.dtype)
+    if n == 0:
+        return o.broadcast_to(zero, (gap, gap))
+    flat = bind(prims.pad, (x, zero), {"low": (0,), "high": (0,), "interior": (n,)})
+    square = reshaped(flat, (n, n))
+    below, above = builtins.max(-k, 0), builtins.max(k, 0)
+    return bind(
+        prims.pad, (square, zero), {"low": (below, above), "high": (above, below), "interior": (0, 0)}
+    )
+
+
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
+    """A matrix with the raveled elements on its k-th diagonal and zeros elsewhere."""
+    return diag(ravel(v), k)
+
+
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
+    """The array with its main diagonal replaced; it needs inplace=False, since arrays do not change."""
+    if inplace or wrap:
+        raise NotImplementedError(f"fill_diagonal: only inplace=False and wrap=False{at_user()}")
+    x = operand(a, "fill_diagonal")
+    n = builtins.min(x.shape)
+    positions = np.arange(n)
+    return AtIndex(x, (positions,) * x.ndim).set(val)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column positions of the elements on and below the k-th diagonal of an n x m matrix."""
+    rows, columns = np.tril_indices(n, k, m)
+    return o.operand(rows.astype(np.int32)), o.operand(columns.astype(np.int32))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column positions of the elements on and above the k-th diagonal of an n x m matrix."""
+    rows, columns = np.triu_indices(n, k, m)
+    return o.operand(rows.astype(np.int32)), o.operand(columns.astype(np.int32))
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The positions of the main diagonal of an array with `ndim` axes of size n."""
+    return (iota(dtypes.int32, (n,), 0),) * ndim
+
+
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
+    """The sum along a diagonal."""
+    from .reductions import sum as sum_
+
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
