@@ -18,7 +18,8 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from ..trace.prims import linear_algebra as la
+from ..trace.prims import factorizations, systems
+from ..trace.prims.matrices import DTYPES
 
 
 class QRResult(NamedTuple):
@@ -49,7 +50,7 @@ def matrices(a: ArrayLike, what: str, square: bool = False) -> tuple[Array, dtyp
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         kind = "square matrices" if square else "matrices"
         raise ValueError(f"{what} takes {kind} in the last two axes, not {described(x)}{at_user()}")
-    return (x if x.dtype in la.DTYPES else o.to_dtype(x, dtypes.float32)), x.dtype
+    return (x if x.dtype in DTYPES else o.to_dtype(x, dtypes.float32)), x.dtype
 
 
 def _real(x: Array, dtype: dtypes.DType) -> Array:
@@ -71,7 +72,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
 
     `a` has shape (..., n, n), and so has the result."""
     x, dtype = matrices(a, "cholesky", square=True)
-    factor = o.to_dtype(bind(la.cholesky, (x,), {}), dtype)
+    factor = o.to_dtype(bind(systems.cholesky, (x,), {}), dtype)
     return conjugate(matrix_transpose(factor)) if upper else factor
 
 
@@ -83,7 +84,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
         raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}{at_user()}")
     x, dtype = matrices(a, "qr")
     rows = x.shape[-2]
-    packed = o.to_dtype(bind(la.qr, (x,), {"complete": mode == "complete"}), dtype)
+    packed = o.to_dtype(bind(factorizations.qr, (x,), {"complete": mode == "complete"}), dtype)
     r = matrix_transpose(packed[..., rows:, :])
     return r if mode == "r" else QRResult(packed[..., :rows, :], r)
 
@@ -99,7 +100,7 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     if not compute_uv:
         return svdvals(x if x.dtype is dtype else o.to_dtype(x, dtype))
     rows, columns = x.shape[-2:]
-    packed = bind(la.svd, (x,), {"full": full_matrices})
+    packed = bind(factorizations.svd, (x,), {"full": full_matrices})
     count = min(rows, columns)
     values, u, v = packed[..., 0, :count], packed[..., 1 : rows + 1, :], packed[..., rows + 1 :, :]
     if full_matrices:
@@ -136,20 +137,20 @@ def _hermitian_svd(x: Array, dtype: dtypes.DType, compute_uv: bool) -> Any:
 def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of matrices of shape (..., m, n), falling: real numbers of shape (..., min(m, n))."""
     a, dtype = matrices(x, "svdvals")
-    return _real(bind(la.svd, (a,), {"full": False})[..., 0, :], dtype)
+    return _real(bind(factorizations.svd, (a,), {"full": False})[..., 0, :], dtype)
 
 
 def eig(a: ArrayLike) -> EigResult:
     """The complex eigenvalues of square matrices, of shape (..., n), and the eigenvectors of norm 1, as columns: (..., n, n).
 
     Derivatives need distinct eigenvalues; those of eigenvectors hold up to their phase."""
-    packed = bind(la.eig, (matrices(a, "eig", square=True)[0],), {})
+    packed = bind(factorizations.eig, (matrices(a, "eig", square=True)[0],), {})
     return EigResult(packed[..., 0, :], packed[..., 1:, :])
 
 
 def eigvals(a: ArrayLike) -> Array:
     """The complex eigenvalues of square matrices, of shape (..., n)."""
-    result: Array = bind(la.eig, (matrices(a, "eigvals", square=True)[0],), {})[..., 0, :]
+    result: Array = bind(factorizations.eig, (matrices(a, "eigvals", square=True)[0],), {})[..., 0, :]
     return result
 
 
@@ -158,14 +159,14 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
     UPLO="L" or "U" reads the lower or the upper triangle only. Derivatives of the eigenvectors need distinct eigenvalues."""
     x, dtype = matrices(a, "eigh", square=True)
-    packed = bind(la.eigh, (_triangle(x, UPLO),), {})
+    packed = bind(factorizations.eigh, (_triangle(x, UPLO),), {})
     return EighResult(_real(packed[..., 0, :], dtype), o.to_dtype(packed[..., 1:, :], dtype))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, symmetrize_input: bool = True) -> Array:
     """The eigenvalues of (a + a^H) / 2, rising, of shape (..., n); UPLO as for `eigh`."""
     x, dtype = matrices(a, "eigvalsh", square=True)
-    return _real(bind(la.eigh, (_triangle(x, UPLO),), {})[..., 0, :], dtype)
+    return _real(bind(factorizations.eigh, (_triangle(x, UPLO),), {})[..., 0, :], dtype)
 
 
 def _triangle(x: Array, which: str | None) -> Array:

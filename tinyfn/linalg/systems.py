@@ -15,7 +15,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
-from ..trace.prims import linear_algebra as la
+from ..trace.prims import systems
 from .decompositions import matrices, svd
 
 
@@ -43,7 +43,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     batch = o.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x = o.broadcast_to(x, (*batch, *x.shape[-2:]))
     y = o.broadcast_to(y, (*batch, *y.shape[-2:]))
-    found = o.to_dtype(bind(la.solve, (x, y), {}), dtype)
+    found = o.to_dtype(bind(systems.solve, (x, y), {}), dtype)
     return reshape(found, found.shape[:-1]) if vector else found
 
 
@@ -51,19 +51,19 @@ def inv(a: ArrayLike) -> Array:
     """The inverse of square matrices, of a's shape; NaN where one is singular."""
     x, _ = matrices(a, "inv", square=True)
     unit = o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
-    return o.to_dtype(bind(la.solve, (x, unit), {}), inexact(a, "inv").dtype)
+    return o.to_dtype(bind(systems.solve, (x, unit), {}), inexact(a, "inv").dtype)
 
 
 def det(a: ArrayLike) -> Array:
     """The determinant of matrices of shape (..., n, n), of shape (...). Its derivatives need matrices that are not singular."""
     x, dtype = matrices(a, "det", square=True)
-    return o.to_dtype(bind(la.det, (x,), {}), dtype)
+    return o.to_dtype(bind(systems.det, (x,), {}), dtype)
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
     """The determinant's sign (of modulus 1, for complex matrices) and the logarithm of its modulus, each of shape (...)."""
     x, dtype = matrices(a, "slogdet", square=True)
-    pair = bind(la.slogdet, (x,), {})
+    pair = bind(systems.slogdet, (x,), {})
     logarithm = pair[..., 1]
     if dtypes.kind(x.dtype) == "complex":
         return SlogdetResult(pair[..., 0], bind(prims.real, (logarithm,), {}))

@@ -4,34 +4,35 @@ from . import operators
 from .arithmetic import (
     abs,
     add,
+    div,
+    floor_divide,
+    floor_remainder,
+    integer_pow,
+    mul,
+    mul_zero,
+    neg,
+    pow,
+    rem,
+    sign,
+    sub,
+)
+from .bits import (
     bitwise_and,
     bitwise_not,
     bitwise_or,
     bitwise_xor,
-    clamp,
-    div,
-    eq,
-    floor_divide,
-    floor_remainder,
-    ge,
-    gt,
-    integer_pow,
-    le,
-    lt,
-    max,
-    min,
-    mul,
-    mul_zero,
-    ne,
-    neg,
     population_count,
-    pow,
-    rem,
     shift_left,
     shift_right_arithmetic,
     shift_right_logical,
-    sign,
-    sub,
+)
+from .comparison import (
+    eq,
+    ge,
+    gt,
+    le,
+    lt,
+    ne,
 )
 from .complex_numbers import complex_, conj, imag, real
 from .contraction import dot_general
@@ -39,9 +40,14 @@ from .convolution import conv_general
 from .error_function import erf, erf_inv, erfc
 from .exponential import acosh, asinh, atanh, cosh, exp, exp2, expm1, log, log1p, log2, logistic, sinh, tanh
 from .extern import ARGSORT, HostFunction, extern
+from .extremes import (
+    clamp,
+    max,
+    min,
+)
 from .functions import cbrt, rsqrt, sqrt
 from .indexing import gather, scatter
-from .movement import broadcast, concatenate, dimension_size, flip, iota, pad, reshape, slice_, transpose
+from .movement import broadcast, dimension_size, flip, iota, reshape, transpose
 from .random import threefry2x32
 from .reduction import (
     argmax,
@@ -61,4 +67,5 @@ from .selection import (
     stop_gradient,
     where,
 )
+from .slicing import concatenate, pad, slice_
 from .trigonometric import acos, asin, atan, atan2, cos, sin, tan

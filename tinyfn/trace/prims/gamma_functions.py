@@ -9,7 +9,8 @@ from .. import formulas as f
 from ..prim import REGISTRY, full_like
 from ..uop import UOp
 from .arithmetic import abs as absolute
-from .arithmetic import lt, sign
+from .arithmetic import sign
+from .comparison import lt
 from .exponential import exp
 from .selection import where
 from .trigonometric import sin

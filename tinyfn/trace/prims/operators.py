@@ -7,12 +7,12 @@ from typing import Any
 from ..prim import Primitive, full_like
 from ..sint import index_operators
 from ..uop import UOp
-from . import arithmetic
+from . import arithmetic, bits, comparison
 
 _ARRAY: dict[str, Primitive] = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
-    "and": arithmetic.bitwise_and, "or": arithmetic.bitwise_or,
-    "lt": arithmetic.lt, "le": arithmetic.le, "gt": arithmetic.gt, "ge": arithmetic.ge,
+    "and": bits.bitwise_and, "or": bits.bitwise_or,
+    "lt": comparison.lt, "le": comparison.le, "gt": comparison.gt, "ge": comparison.ge,
 }  # fmt: skip
 
 

@@ -24,7 +24,8 @@ from ..prim import (
 )
 from ..scalar import ADD, AND, MAX, MIN, MUL, OR, ScalarOp
 from ..uop import UOp
-from .arithmetic import eq, max
+from .comparison import eq
+from .extremes import max
 from .selection import convert
 
 
