@@ -1,0 +1,185 @@
+"""Types and promotion, and the making of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyfn.numpy as tnp
+from tests.numpy.checks import agree, check_gradient, close, numbers
+from tinyfn.trace.errors import TracerError
+from tinyfn.transforms import grad, jit
+
+# Types
+
+
+def test_promotion() -> None:
+    assert (tnp.ones(2, "float16") + 1.0).dtype == np.float16
+    assert (tnp.ones(2, "int8") + 1).dtype == np.int8
+    assert (tnp.ones(2, "int32") + 1.0).dtype == np.float32
+    assert (tnp.ones(2, "float64") * tnp.ones(2)).dtype == np.float64
+    assert (tnp.ones(2, "bfloat16") + tnp.ones(2, "float16")).dtype == np.float32
+    assert tnp.result_type(tnp.int32, tnp.float16) == np.float16
+    assert tnp.result_type(tnp.ones(2, "uint8"), 1.0) == np.float32
+    assert tnp.promote_types("int8", "uint8") == np.int16
+    assert tnp.promote_types("float64", "float32") == np.float64
+    assert tnp.promote_types("int64", "int32") == np.int64
+    assert tnp.promote_types("bfloat16", float) == tnp.bfloat16
+    assert (1 + tnp.asarray(2.0)).weak_type and not (1 + tnp.array(2.0)).weak_type
+    assert (True + tnp.array([True, False])).dtype == bool
+    with pytest.raises(OverflowError):
+        tnp.ones(2, "uint8") + 300
+
+
+def test_python_numbers_keep_their_precision_beside_float64() -> None:
+    x = numbers("float64", (4,), 0.5, 2.0)
+    agree(
+        lambda m, x: (
+            x + 0.1,
+            m.full_like(x, 0.1),
+            m.where(x > 1, x, 0.1),
+            m.clip(x, 0.7, 1.1),
+            m.hypot(x, 0.1),
+            m.logaddexp(0.1, x),
+            m.quantile(x, 0.3),
+            m.percentile(x, 30.0),
+            m.trapezoid(x, dx=0.1),
+            m.gradient(x, 0.1),
+            m.pad(x, 1, constant_values=0.1),
+            m.sum(x, initial=0.1),
+            m.linspace(x, 0.1, 3),
+            m.nan_to_num(m.log(x - x[0]), nan=0.1, neginf=0.3),
+            m.array([0.1, 0.2], dtype="float64"),
+            m.full((2,), 0.1, dtype="float64"),
+            m.logspace(x, 0.3, 3, base=2.7),
+            m.linalg.norm(x, 2.3),
+            m.round(x, 2),
+        ),
+        x,
+        tolerance=1e-13,
+    )
+    assert tnp.finfo("float64").max == tnp.nan_to_num(tnp.array(np.inf, "float64"))
+    assert tnp.astype(0.1, "float64") == np.float64(0.1)
+
+
+def test_questions_about_types() -> None:
+    assert tnp.issubdtype(tnp.float32, tnp.floating) and tnp.issubdtype(tnp.bfloat16, tnp.floating)
+    assert tnp.issubdtype("int8", tnp.integer) and not tnp.issubdtype("uint8", tnp.signedinteger)
+    assert tnp.issubdtype(tnp.floating, tnp.inexact) and not tnp.issubdtype(bool, tnp.number)
+    assert tnp.issubdtype(tnp.int64, tnp.int64) and not tnp.issubdtype(tnp.int64, tnp.int32)
+    assert tnp.isdtype(tnp.bfloat16, "real floating") and tnp.isdtype("int8", ("bool", "integral"))
+    assert float(tnp.finfo(tnp.bfloat16).eps) == 0.0078125 and tnp.iinfo("int16").max == 32767
+    assert (
+        tnp.can_cast("int8", "int16")
+        and not tnp.can_cast("float64", "float32")
+        and tnp.can_cast("bfloat16", "float32")
+    )
+    assert tnp.isscalar(1.0) and tnp.isscalar(tnp.array(1)) and not tnp.isscalar(tnp.ones(1))
+    assert not tnp.iscomplexobj(tnp.ones(2)) and tnp.isrealobj(1.0)
+    assert (
+        tnp.ndim(tnp.ones((2, 3))),
+        tnp.shape(1.0),
+        tnp.size(tnp.ones((2, 3))),
+        tnp.size(tnp.ones((2, 3)), 1),
+    ) == (2, (), 6, 3)
+    assert tnp.pi == np.pi and tnp.newaxis is None and np.isnan(tnp.nan)
+
+
+# Creation
+
+
+def test_array() -> None:
+    assert tnp.array([1.0, 2]).dtype == np.float32 and tnp.array([1, True]).dtype == np.int32
+    assert tnp.array([True]).dtype == bool and tnp.array([]).dtype == np.float32
+    assert (
+        tnp.array([1, 2], dtype="int64").dtype == np.int64 and tnp.array([1.5], "float64").dtype == np.float64
+    )
+    assert (
+        not tnp.array(1.0).weak_type
+        and tnp.asarray(1.0).weak_type
+        and not tnp.asarray(1.0, "float32").weak_type
+    )
+    assert tnp.array(np.array([1.0])).dtype == np.float64
+    assert tnp.array([np.float64(1.0), 2.0]).dtype == np.float64
+    assert tnp.array([np.float16(1.0), 2.0]).dtype == np.float16
+    assert tnp.array([[tnp.array(1), 2], [3, 4.5]]).dtype == np.float32
+    close(tnp.array([tnp.ones(2), [3, 4]]), [[1, 1], [3, 4]])
+    close(jit(lambda x: tnp.array([[x, 2], [3, x * 2]]))(5.0), [[5, 2], [3, 10]])
+    assert jit(lambda x: tnp.array([x, 2.0]))(tnp.array(5, "int8")).dtype == np.float32
+    close(grad(lambda x: tnp.sum(tnp.array([x, x * x])))(3.0), 7.0)
+    close(tnp.array(range(3)), [0, 1, 2])
+    assert tnp.array([1.7, -1.7], "int32").tolist() == [1, -1]
+    assert tnp.array(1, ndmin=2).shape == (1, 1)
+    mutable = np.zeros(3, np.float32)
+    kept = tnp.asarray(mutable)
+    mutable[0] = 1
+    assert kept.tolist() == [0, 0, 0]
+    close(tnp.from_dlpack(np.arange(3.0)), [0, 1, 2])
+    assert tnp.copy(kept) is kept and tnp.astype(kept, "int8").dtype == np.int8
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        tnp.array([[1], [1, 2]])
+    with pytest.raises(OverflowError):
+        tnp.array([2**40])
+    with pytest.raises(TypeError):
+        tnp.array(["a"])
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+def test_constant_arrays(name: str) -> None:
+    function = getattr(tnp, name)
+    for shape in (3, (), (2, 3), (0, 2)):
+        x = function(shape)
+        assert x.shape == np.zeros(shape).shape and x.dtype == np.float32
+        if name != "empty":
+            close(jit(lambda: function(shape, "int64"))(), getattr(np, name)(shape, "int64"))
+    like = getattr(tnp, name + "_like")
+    assert like(tnp.ones((2, 3), "int8")).dtype == np.int8
+    assert like(np.ones((2, 3)), "float16", (4,)).shape == (4,)
+    with pytest.raises(ValueError, match="negative"):
+        function((-1,))
+    with pytest.raises(TracerError):
+        jit(lambda n: function(n))(3)
+
+
+def test_full() -> None:
+    assert tnp.full((2,), 7).dtype == np.int32 and tnp.full((2,), 7, "float16").dtype == np.float16
+    close(tnp.full((2, 3), tnp.array([1, 2, 3])), np.full((2, 3), [1, 2, 3]))
+    close(tnp.full_like(tnp.ones(3), 2.5), [2.5] * 3)
+
+
+def test_ranges() -> None:
+    for arguments in ((5,), (2, 5), (5, 2), (1, 10, 3), (10, 1, -4), (0,)):
+        agree(lambda m: m.arange(*arguments))
+        assert tnp.arange(*arguments).dtype == np.int32
+    agree(lambda m: m.arange(0.5, 3, 0.5))
+    assert jit(lambda x: tnp.arange(x.shape[0], dtype="int8"))(tnp.ones(3)).tolist() == [0, 1, 2]
+    with pytest.raises(OverflowError):
+        tnp.arange(2**31, 2**31 + 2)
+    with pytest.raises(TracerError, match=r"test_creation.*arange"):
+        jit(tnp.arange)(3)
+    assert tnp.arange(3.0).dtype == np.float32 and tnp.arange(3, dtype="int8").dtype == np.int8
+    for num, endpoint in ((5, True), (5, False), (1, True), (0, True)):
+        agree(lambda m: m.linspace(0.0, 2.0, num, endpoint))
+        agree(
+            lambda m, a, b: m.linspace(a, b, num, endpoint, axis=-1),
+            np.array([0.0, 1.0]),
+            np.array([3.0, -1.0]),
+        )
+    agree(lambda m: m.linspace(0.0, 1.0, 4, retstep=True))
+    agree(lambda m: m.linspace(0, 10, 4, dtype="int32"))
+    agree(lambda m: m.logspace(0.0, 2.0, 4))
+    agree(lambda m: m.geomspace(1.0, 100.0, 4))
+    check_gradient(lambda m, a, b: m.linspace(a, b, 4), np.array(1.0), np.array(3.0))
+
+
+def test_grids() -> None:
+    for n, m_, k in ((3, None, 0), (2, 4, 1), (4, 2, -1), (0, 2, 0)):
+        agree(lambda m: m.eye(n, m_, k))
+        agree(lambda m: m.tri(n, m_, k))
+    agree(lambda m: m.identity(3))
+    a, b, c = np.arange(2), np.arange(3.0), np.arange(4)
+    for indexing in ("xy", "ij"):
+        agree(lambda m, a, b, c: list(m.meshgrid(a, b, c, indexing=indexing)), a, b, c)
+        agree(lambda m, a, b: list(m.meshgrid(a, b, indexing=indexing, sparse=True)), a, b)
+    agree(lambda m: m.indices((2, 3)))
+    agree(lambda m: m.fromfunction(lambda i, j: i * 10 + j, (2, 3)))
