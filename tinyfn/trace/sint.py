@@ -9,42 +9,36 @@ exact."""
 from __future__ import annotations
 
 import math
-import operator
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from . import dtype as dtypes
+from .polynomial import VARIABLE as VARIABLE
+from .polynomial import Dimension as Dimension
+from .polynomial import (
+    Polynomial,
+    added,
+    dimension_of,
+    divide_terms,
+    everywhere,
+    missing_nodes,
+    multiplied,
+    node_of,
+    order_key,
+    polynomial_of,
+)
 from .scalar import ADD, IDIV, MAX, MIN, MOD, MUL, Interval, ScalarOp, build
-from .uop import CONST, StructuralOp, UOp, const, make, toposort
+from .uop import CONST, UOp, make, toposort
 from .uop import substitute as substitute_nodes
-
-Dimension = int | UOp
-_Monomial = tuple[UOp, ...]  # atoms in order, each as often as its power
-_Polynomial = dict[_Monomial, int]  # without zero coefficients
 
 
 class InconclusiveError(ValueError):
     """A comparison of symbolic dimensions whose answer depends on the values of their variables."""
 
 
-class _VariableOp(StructuralOp):
-    __slots__ = ()
-    is_scalar = True
-
-    def format(self, node: UOp) -> str:
-        return node.arg[0]
-
-    def bounds(self, node: UOp) -> Interval:
-        low, high = node.arg[1:3]
-        return low, high
-
-
-VARIABLE = _VariableOp(
-    "variable"
-)  # arg: (name, minimum, maximum), and, of a range of symbolic size, that size
 INDEX_OPS = frozenset((VARIABLE, ADD, MUL, IDIV, MOD, MAX, MIN))
 
 
@@ -73,144 +67,17 @@ def is_symbolic(dimension: Any) -> bool:
     return isinstance(dimension, UOp) and dimension.op in INDEX_OPS and dimension.dtype is dtypes.int64
 
 
-# The canonical form. Sums are memoised by node; an atom's polynomial is itself and is never stored, for a
-# weak dictionary whose value holds its key would keep it alive.
-
-_polynomials: weakref.WeakKeyDictionary[UOp, _Polynomial] = weakref.WeakKeyDictionary()
-_keys: weakref.WeakKeyDictionary[UOp, str] = weakref.WeakKeyDictionary()
 _bounds: weakref.WeakKeyDictionary[UOp, Interval | None] = weakref.WeakKeyDictionary()
-
-
-def _missing(root: UOp, memo: Mapping[UOp, Any], through: Callable[[UOp], bool]) -> Iterator[UOp]:
-    """The nodes under `root` that are not in the memo, each after its sources; the caller fills the memo as
-    it goes."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in memo:
-            stack.pop()
-            continue
-        missing = [s for s in node.src if s not in memo and through(s)]
-        if missing:
-            stack.extend(missing)
-        else:
-            stack.pop()
-            yield node
-
-
-def _everywhere(_: UOp) -> bool:
-    return True
-
-
-def _is_polynomial(node: UOp) -> bool:
-    return node.op is ADD or node.op is MUL
-
-
-def _shorten(key: str) -> str:
-    if len(key) <= 200:
-        return key
-    from hashlib import blake2b
-
-    return key[:100] + blake2b(key.encode(), digest_size=16).hexdigest()
-
-
-def _key(node: UOp) -> str:
-    """A text that orders atoms the same way in every process."""
-    key = _keys.get(node)
-    if key is None:
-        for inner in _missing(node, _keys, _everywhere):
-            if inner.op is VARIABLE:
-                size = f",{inner.arg[3]}" if len(inner.arg) > 3 else ""
-                key = f"{inner.arg[0]}[{inner.arg[1]},{inner.arg[2]}{size}]"
-            elif inner.op is CONST:
-                key = str(inner.value)
-            else:
-                key = _shorten(f"{inner.op.name}({','.join(_keys[s] for s in inner.src)})")
-            _keys[inner] = key
-    return key  # type: ignore[return-value]
-
-
-def _order(monomial: _Monomial) -> tuple[int, list[str]]:
-    return -len(monomial), [_key(atom) for atom in monomial]
-
-
-def _polynomial(dimension: Dimension) -> _Polynomial:
-    if not isinstance(dimension, UOp):
-        value = operator.index(dimension)
-        return {(): value} if value else {}
-    if not _is_polynomial(dimension):
-        return _leaf(dimension)
-    found = _polynomials.get(dimension)
-    if found is None:
-        for node in _missing(dimension, _polynomials, _is_polynomial):
-            a, b = (_polynomials[s] if _is_polynomial(s) else _leaf(s) for s in node.src)
-            _polynomials[node] = found = _plus(a, b) if node.op is ADD else _times(a, b)
-    return found  # type: ignore[return-value]
-
-
-def _leaf(node: UOp) -> _Polynomial:
-    if node.op is CONST:
-        value = int(node.value)
-        return {(): value} if value else {}
-    return {(node,): 1}
-
-
-def _plus(a: _Polynomial, b: _Polynomial, factor: int = 1) -> _Polynomial:
-    total = dict(a)
-    for monomial, coefficient in b.items():
-        coefficient = total.get(monomial, 0) + factor * coefficient
-        if coefficient:
-            total[monomial] = coefficient
-        else:
-            total.pop(monomial, None)
-    return total
-
-
-def _times(a: _Polynomial, b: _Polynomial) -> _Polynomial:
-    product: _Polynomial = {}
-    for m, c in a.items():
-        for n, d in b.items():
-            monomial = tuple(sorted(m + n, key=_key)) if m and n else m or n
-            product[monomial] = product.get(monomial, 0) + c * d
-    return {m: c for m, c in product.items() if c}
-
-
-def _dimension(polynomial: _Polynomial) -> Dimension:
-    """The one int or UOp of a polynomial."""
-    if not polynomial:
-        return 0
-    if len(polynomial) == 1 and () in polynomial:
-        return polynomial[()]
-    total: UOp | None = None
-    for monomial in sorted(polynomial, key=_order):
-        coefficient = polynomial[monomial]
-        if monomial:
-            term = monomial[0]
-            for atom in monomial[1:]:
-                term = build(MUL, term, atom)
-            if coefficient != 1:
-                term = build(MUL, term, const(coefficient, dtypes.int64))
-        else:
-            term = const(coefficient, dtypes.int64)
-        total = term if total is None else build(ADD, total, term)
-    assert total is not None
-    if _is_polynomial(total):
-        _polynomials.setdefault(total, polynomial)
-    return total
-
-
-def _node(dimension: Dimension) -> UOp:
-    return dimension if isinstance(dimension, UOp) else const(dimension, dtypes.int64)
 
 
 def terms(dimension: Dimension) -> Mapping[tuple[UOp, ...], int]:
     """A dimension as a sum: for each product of atoms (variables, and what is no polynomial) its factor, for () the constant."""
-    return _polynomial(dimension)
+    return polynomial_of(dimension)
 
 
 def from_terms(terms: Mapping[tuple[UOp, ...], int]) -> Dimension:
     """The dimension that is the sum of these terms, the factors not being 0; the inverse of `terms`."""
-    return _dimension(dict(terms))
+    return dimension_of(dict(terms))
 
 
 def add(a: Dimension, b: Dimension) -> Dimension:
@@ -218,22 +85,22 @@ def add(a: Dimension, b: Dimension) -> Dimension:
     return (
         a + b
         if isinstance(a, int) and isinstance(b, int)
-        else _dimension(_rejoined(_plus(_polynomial(a), _polynomial(b))))
+        else dimension_of(_rejoined(added(polynomial_of(a), polynomial_of(b))))
     )
 
 
-def _rejoined(polynomial: _Polynomial) -> _Polynomial:
+def _rejoined(polynomial: Polynomial) -> Polynomial:
     """The polynomial with b*(x // b) + x % b made x, as it comes up when an index is taken apart and put together again."""
     for monomial, factor in polynomial.items():
         if len(monomial) == 1 and monomial[0].op is MOD:
             x, divisor = monomial[0].src
             if divisor.op is CONST:
                 b = int(divisor.value)
-                quotient = _polynomial(floordiv(x, b))
+                quotient = polynomial_of(floordiv(x, b))
                 (whole, times), *others = quotient.items() or [((), 0)]
                 if not others and times == 1 and polynomial.get(whole) == factor * b:
                     rest = {m: c for m, c in polynomial.items() if m != monomial and m != whole}
-                    return _rejoined(_plus(rest, _polynomial(x), factor))
+                    return _rejoined(added(rest, polynomial_of(x), factor))
     return polynomial
 
 
@@ -242,7 +109,7 @@ def sub(a: Dimension, b: Dimension) -> Dimension:
     return (
         a - b
         if isinstance(a, int) and isinstance(b, int)
-        else _dimension(_plus(_polynomial(a), _polynomial(b), -1))
+        else dimension_of(added(polynomial_of(a), polynomial_of(b), -1))
     )
 
 
@@ -251,7 +118,7 @@ def mul(a: Dimension, b: Dimension) -> Dimension:
     return (
         a * b
         if isinstance(a, int) and isinstance(b, int)
-        else _dimension(_times(_polynomial(a), _polynomial(b)))
+        else dimension_of(multiplied(polynomial_of(a), polynomial_of(b)))
     )
 
 
@@ -277,7 +144,7 @@ def minimum(a: Dimension, b: Dimension) -> Dimension:
 
 def constant_term(dimension: Dimension) -> int:
     """The constant that a dimension adds to its other terms."""
-    return _polynomial(dimension).get((), 0)
+    return polynomial_of(dimension).get((), 0)
 
 
 def prod(shape: Iterable[Dimension]) -> Dimension:
@@ -288,39 +155,6 @@ def prod(shape: Iterable[Dimension]) -> Dimension:
     return total
 
 
-def _divide_terms(a: _Polynomial, b: _Polynomial) -> tuple[_Polynomial, _Polynomial]:
-    """Quotient and remainder of polynomials: a = quotient*b + remainder exactly, for any values of the
-    variables.
-
-    Long division by the leading term. A coefficient is divided towards zero, so that -n // 4 stays as it is
-    (its bounds are tighter than those of -n + 3*n//4), and the constant term downwards."""
-    lead = min(b, key=_order)
-    quotient: _Polynomial = {}
-    remainder: _Polynomial = {}
-    rest = a
-    while rest:
-        monomial = min(rest, key=_order)
-        coefficient, divisor = rest[monomial], b[lead]
-        cofactor = list(monomial)
-        for atom in lead:
-            if atom not in cofactor:
-                times = 0
-                break
-            cofactor.remove(atom)
-        else:
-            times = coefficient // divisor
-            if monomial and times * divisor != coefficient and (coefficient < 0) != (divisor < 0):
-                times += 1
-        if times:
-            step = {tuple(cofactor): times}
-            quotient = _plus(quotient, step)
-            rest = _plus(rest, _times(step, b), -1)
-        if monomial in rest:
-            remainder[monomial] = rest[monomial]
-            rest = {m: c for m, c in rest.items() if m != monomial}
-    return quotient, remainder
-
-
 def _divmod(a: Dimension, b: Dimension) -> tuple[Dimension, Dimension]:
     lowest, highest = bounds(b)
     if lowest <= 0 <= highest:
@@ -328,14 +162,14 @@ def _divmod(a: Dimension, b: Dimension) -> tuple[Dimension, Dimension]:
     if highest < 0:
         quotient, remainder = _divmod(sub(0, a), sub(0, b))
         return quotient, sub(0, remainder)
-    whole, rest = _divide_terms(_polynomial(a), _polynomial(b))
+    whole, rest = divide_terms(polynomial_of(a), polynomial_of(b))
     quotient, remainder = _divmod_rest(rest, b)
-    return add(_dimension(whole), quotient), remainder
+    return add(dimension_of(whole), quotient), remainder
 
 
-def _divmod_rest(rest: _Polynomial, b: Dimension) -> tuple[Dimension, Dimension]:
+def _divmod_rest(rest: Polynomial, b: Dimension) -> tuple[Dimension, Dimension]:
     """Floor division and remainder by a positive b, where no multiple of b is left to take out of `rest`."""
-    dividend = _dimension(rest)
+    dividend = dimension_of(rest)
     low, high = bounds(dividend)
     if isinstance(b, UOp):
         if low >= 0 and always_less_equal(add(dividend, 1), b):
@@ -348,11 +182,11 @@ def _divmod_rest(rest: _Polynomial, b: Dimension) -> tuple[Dimension, Dimension]
     for factor in sorted({math.gcd(c, b) for m, c in rest.items() if m}, reverse=True):
         if factor > 1:
             small = {m: c % factor if not m else c for m, c in rest.items() if c % factor}
-            large = {m: c // factor for m, c in _plus(rest, small, -1).items()}
-            y = _dimension(small)
+            large = {m: c // factor for m, c in added(rest, small, -1).items()}
+            y = dimension_of(small)
             y_low, y_high = bounds(y)
             if 0 <= y_low and y_high < factor:
-                quotient, remainder = _divmod(_dimension(large), b // factor)
+                quotient, remainder = _divmod(dimension_of(large), b // factor)
                 return quotient, add(mul(remainder, factor), y)
     quotient, remainder = _atoms(dividend, b)
     # (x // a + c) // b is (x + c*a) // (a*b); a multiple of b inside x % (a*b) doesn't change the remainder.
@@ -364,12 +198,14 @@ def _divmod_rest(rest: _Polynomial, b: Dimension) -> tuple[Dimension, Dimension]
             quotient = floordiv(add(x, rest.get((), 0) * divisor), divisor * b)
     for m, c in rest.items():
         if len(m) == 1 and m[0].op is MOD and m[0].src[1].op is CONST and c * int(m[0].src[1].value) % b == 0:
-            return quotient, mod(_dimension(_plus(_plus(rest, {m: c}, -1), _polynomial(m[0].src[0]), c)), b)
+            return quotient, mod(
+                dimension_of(added(added(rest, {m: c}, -1), polynomial_of(m[0].src[0]), c)), b
+            )
     return quotient, remainder
 
 
 def _atoms(a: Dimension, b: Dimension) -> tuple[UOp, UOp]:
-    return build(IDIV, _node(a), _node(b)), build(MOD, _node(a), _node(b))
+    return build(IDIV, node_of(a), node_of(b)), build(MOD, node_of(a), node_of(b))
 
 
 def _extreme(op: ScalarOp, a: Dimension, b: Dimension) -> Dimension:
@@ -377,13 +213,13 @@ def _extreme(op: ScalarOp, a: Dimension, b: Dimension) -> Dimension:
         return bool(always_less_equal(other, this) if op is MAX else always_less_equal(this, other))
 
     operands: set[UOp] = set()
-    for operand in (_node(a), _node(b)):
+    for operand in (node_of(a), node_of(b)):
         while operand.op is op:
             operand, last = operand.src
             operands.add(last)
         operands.add(operand)
     kept: list[UOp] = []
-    for operand in sorted(operands, key=lambda node: (node.op is CONST, _key(node))):
+    for operand in sorted(operands, key=lambda node: (node.op is CONST, order_key(node))):
         if not any(covers(other, operand) for other in kept):
             kept = [*(other for other in kept if not covers(operand, other)), operand]
     if kept[0].op is CONST:
@@ -409,7 +245,7 @@ def bounds(dimension: Dimension) -> Interval:
         return dimension, dimension
     found = _bounds.get(dimension)
     if found is None:
-        for node in _missing(dimension, _bounds, _everywhere):
+        for node in missing_nodes(dimension, _bounds, everywhere):
             limits = _LIMITS.get(node.dtype)
             _bounds[node] = found = limits and _node_bounds(node, limits)
         if found is None:
@@ -456,7 +292,7 @@ def always_less_equal(a: Dimension, b: Dimension) -> bool | None:
 
 def _with_ends(dimension: UOp) -> Dimension:
     """A dimension that is not larger: with the last value of each range of symbolic size that is taken from the rest."""
-    found = _polynomial(dimension)
+    found = polynomial_of(dimension)
     ranges = [
         m[0] for m, c in found.items() if c < 0 and len(m) == 1 and m[0].op is VARIABLE and len(m[0].arg) > 3
     ]
@@ -467,7 +303,7 @@ def _with_ends(dimension: UOp) -> Dimension:
 def variables(dimensions: Iterable[Dimension]) -> list[UOp]:
     """The variables that the dimensions depend on, in the order of their names."""
     nodes = toposort([d for d in dimensions if isinstance(d, UOp)])
-    return sorted((node for node in nodes if node.op is VARIABLE), key=_key)
+    return sorted((node for node in nodes if node.op is VARIABLE), key=order_key)
 
 
 _RULES: dict[Any, Callable[[Any, Any], Any]] = {
@@ -495,7 +331,7 @@ def _replay(
         elif node.op not in rules:
             # An atom that is no index expression itself, such as an element that is loaded at an index.
             new[node] = (
-                substitute_nodes([node], {v: _node(d) for v, d in mapping.items()})[0] if node.src else node
+                substitute_nodes([node], {v: node_of(d) for v, d in mapping.items()})[0] if node.src else node
             )
         elif missing := [s for s in node.src if s not in new]:
             stack += missing
@@ -520,37 +356,25 @@ def evaluate(dimension: Dimension, bindings: Mapping[UOp, int]) -> int:
     return result
 
 
-def _undecided(a: Dimension, sign: str, b: Dimension) -> InconclusiveError:
-    named = [f"variable {v!r} in [{v.arg[1]}, {v.arg[2]}]" for v in variables([a, b])]
-    return InconclusiveError(f"{a} {sign} {b} depends on the value of {' and '.join(named)}")
+def _comparison(sign: str, swapped: bool, negated: bool) -> Callable[[Dimension, Dimension], bool]:
+    """a <= b (with the two swapped, or negated) as a bool; raises InconclusiveError where that depends on variables."""
+
+    def compare(a: Dimension, b: Dimension) -> bool:
+        answer = always_less_equal(b, a) if swapped else always_less_equal(a, b)
+        if answer is None:
+            named = [f"variable {v!r} in [{v.arg[1]}, {v.arg[2]}]" for v in variables([a, b])]
+            raise InconclusiveError(f"{a} {sign} {b} depends on the value of {' and '.join(named)}")
+        return answer != negated
+
+    return compare
 
 
-def _less_equal(a: Dimension, b: Dimension) -> bool:
-    answer = always_less_equal(a, b)
-    if answer is None:
-        raise _undecided(a, "<=", b)
-    return answer
-
-
-def _less(a: Dimension, b: Dimension) -> bool:
-    answer = always_less_equal(b, a)
-    if answer is None:
-        raise _undecided(a, "<", b)
-    return not answer
-
-
-def _greater_equal(a: Dimension, b: Dimension) -> bool:
-    answer = always_less_equal(b, a)
-    if answer is None:
-        raise _undecided(a, ">=", b)
-    return answer
-
-
-def _greater(a: Dimension, b: Dimension) -> bool:
-    answer = always_less_equal(a, b)
-    if answer is None:
-        raise _undecided(a, ">", b)
-    return not answer
+_COMPARISONS = {
+    "lt": _comparison("<", swapped=True, negated=True),
+    "le": _comparison("<=", swapped=False, negated=False),
+    "gt": _comparison(">", swapped=False, negated=True),
+    "ge": _comparison(">=", swapped=True, negated=False),
+}
 
 
 def _to_int(a: UOp) -> int:
@@ -572,8 +396,7 @@ def index_operators() -> dict[str, Callable[..., Any]]:
         return method
 
     arithmetic = {"add": add, "sub": sub, "mul": mul, "floordiv": floordiv, "mod": mod}
-    comparisons = {"lt": _less, "le": _less_equal, "gt": _greater, "ge": _greater_equal}
     table: dict[str, Callable[..., Any]] = {f"__{name}__": guarded(f) for name, f in arithmetic.items()}
     table |= {f"__r{name}__": guarded(f, reflected=True) for name, f in arithmetic.items()}
-    table |= {f"__{name}__": guarded(f) for name, f in comparisons.items()}
+    table |= {f"__{name}__": guarded(f) for name, f in _COMPARISONS.items()}
     return table | {"__neg__": lambda a: sub(0, a), "__index__": _to_int, "__int__": _to_int}
