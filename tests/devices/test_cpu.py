@@ -278,10 +278,11 @@ stop = False
 def compile_all():
     number = 0
     while not stop:
-        cpu.compile_ir(text.replace("@saxpy(", f"@f{number}("), host_target())
+        cpu.compile_ir(text.replace("@saxpy(", f"@f{threading.get_ident()}_{number}("), host_target())
         number += 1
-thread = threading.Thread(target=compile_all)
-thread.start()
+threads = [threading.Thread(target=compile_all) for _ in range(2)]
+for thread in threads:
+    thread.start()
 for number in range(20):
     child = os.fork()
     if not child:
@@ -289,12 +290,13 @@ for number in range(20):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 stop = True
-thread.join()
+for thread in threads:
+    thread.join()
 print("done")
 """
 
 
-def test_a_fork_while_another_thread_compiles() -> None:
+def test_a_fork_while_other_threads_compile() -> None:
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK],
         input=saxpy(),

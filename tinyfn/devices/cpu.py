@@ -8,13 +8,15 @@ leave the rest to LLVM's code generator. Code is kept on disk (`cache.py`) and s
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -73,20 +75,60 @@ _kept: list[Module] = []
 _dead: deque[Any] = deque()  # what keeps the code of dead modules in memory
 _modules: weakref.WeakValueDictionary[tuple[str, object], Module] = weakref.WeakValueDictionary()
 _names = count()
-# llvmlite holds a lock of its own while it works. A fork must not find it held, or the child waits for it forever.
 _lock = threading.RLock()
+# The keys of the texts that are being emitted, and the threads that do it, without `_lock`; and the threads that want to fork.
+_emitting: dict[str, int] = {}
+_forking: set[int] = set()
+_changed = threading.Condition(_lock)
+
+
+def _before_fork() -> None:
+    """Wait until LLVM rests: a lock that it holds during a fork is one that the child waits for forever."""
+    _lock.acquire()
+    this = threading.get_ident()
+    _forking.add(this)
+    _changed.wait_for(lambda: all(thread == this for thread in _emitting.values()))
+
+
+def _after_fork() -> None:
+    _forking.discard(threading.get_ident())
+    _changed.notify_all()
+    _lock.release()
+
+
+def _in_child() -> None:
+    _forking.clear()  # other threads, which may have been about to fork as well, are not here
+    _after_fork()
+
+
+def _may_begin(key: str) -> bool:
+    return key not in _emitting and not _forking
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 class _Compiler(NamedTuple):
     """LLVM's objects for one target."""
 
     llvm: Any
-    machine: Any
+    make_machine: Callable[[], Any]
+    machines: deque[Any]  # that no thread uses at the moment
+    emit: Callable[..., Any]
     linker: _Linker
     header: str
     version: str
+
+    @contextmanager
+    def machine(self) -> Iterator[Any]:
+        """A target machine that no other thread uses meanwhile."""
+        try:
+            machine = self.machines.pop()
+        except IndexError:
+            machine = self.make_machine()
+        yield machine
+        self.machines.append(machine)
 
 
 class _Linker:
@@ -111,16 +153,27 @@ def _compiler(triple: str, cpu: str, features: str) -> _Compiler:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu, features, opt=LEVEL, jit=True)
+
+    def make_machine() -> Any:
+        return llvm.Target.from_triple(triple).create_target_machine(cpu, features, opt=LEVEL, jit=True)
+
+    machine = make_machine()
     # On one line with the text, so that LLVM's line numbers are the text's.
     header = f'target datalayout = "{machine.target_data}" target triple = "{triple}" '
     version = f"{llvmlite.__version__} {llvm.llvm_version_info}"
+    linker = _Linker(lambda: llvm.create_lljit_compiler(make_machine(), suppress_errors=True))
+    return _Compiler(llvm, make_machine, deque([machine]), _emit_function(llvm), linker, header, version)
 
-    def linker() -> Any:
-        target = llvm.Target.from_triple(triple).create_target_machine(cpu, features, opt=LEVEL, jit=True)
-        return llvm.create_lljit_compiler(target, suppress_errors=True)
 
-    return _Compiler(llvm, machine, _Linker(linker), header, version)
+def _emit_function(llvm: Any) -> Callable[..., Any]:
+    """LLVM's function from modules to machine code, without the lock that llvmlite takes for each call.
+
+    LLVM lets threads work at once on modules of different contexts, each by a target machine of its own. To make code
+    takes 85 % of the time of a compilation; all else stays under llvmlite's lock."""
+    locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    function = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function
 
 
 @cache
@@ -143,36 +196,53 @@ def compile_ir(
     with _lock:
         compiler = _compiler(target.triple, target.cpu, target.features)
         key = _key(text, target, compiler, passes)
-        linked = frozenset((symbols or {}).items())
-        _dead.clear()
-        module = _modules.get((key, linked))
+        _changed.wait_for(lambda: _may_begin(key))
+        module = _known(key, text, compiler, symbols or {})
         if module is not None:
-            counts["memory"] += 1
             return module
-        with stage("disk cache"):
-            code = disk_cache().load(key)
-        if code is not None:
-            counts["disk"] += 1
-            try:
-                module = _link(text, code, compiler, symbols or {})
-            except CompileError:
-                code = None
-        if code is None:
-            code = _emit(text, compiler, passes)
-            module = _link(text, code, compiler, symbols or {})
+        _emitting[key] = threading.get_ident()
+    try:
+        code = _emit(text, compiler, passes)
+        with _lock:
+            module = _linked(key, text, code, compiler, symbols or {})
             with stage("disk cache"):
                 disk_cache().store(key, code)
-        assert module is not None
-        _modules[key, linked] = module
+            return module
+    finally:
+        with _lock:
+            del _emitting[key]
+            _changed.notify_all()
+
+
+def _known(key: str, text: str, compiler: _Compiler, symbols: Mapping[str, int]) -> Module | None:
+    """The module of a text that has been compiled before, by this process or another one."""
+    _dead.clear()
+    module = _modules.get((key, frozenset(symbols.items())))
+    if module is not None:
+        counts["memory"] += 1
         return module
+    with stage("disk cache"):
+        code = disk_cache().load(key)
+    if code is None:
+        return None
+    counts["disk"] += 1
+    try:
+        return _linked(key, text, code, compiler, symbols)
+    except CompileError:
+        return None
+
+
+def _linked(key: str, text: str, code: bytes, compiler: _Compiler, symbols: Mapping[str, int]) -> Module:
+    module = _modules[key, frozenset(symbols.items())] = _link(text, code, compiler, symbols)
+    return module
 
 
 def assembly(text: str, target: Target, *, passes: Sequence[str] = PASSES) -> str:
     """The assembly of a module of LLVM IR, for people."""
     with _lock:
         compiler = _compiler(target.triple, target.cpu, target.features)
-        with _optimized(text, compiler, passes) as module:
-            return compiler.machine.emit_assembly(module)
+        with compiler.machine() as machine, _optimized(text, compiler, machine, passes) as module:
+            return machine.emit_assembly(module)
 
 
 def _key(text: str, target: Target, compiler: _Compiler, passes: Sequence[str]) -> str:
@@ -183,25 +253,33 @@ def _key(text: str, target: Target, compiler: _Compiler, passes: Sequence[str]) 
 
 @stage("emit")
 def _emit(text: str, compiler: _Compiler, passes: Sequence[str]) -> bytes:
-    with _optimized(text, compiler, passes) as module:
-        counts["emit"] += 1
-        return compiler.machine.emit_object(module)
+    llvm, library = compiler.llvm, compiler.llvm.ffi.lib
+    with compiler.machine() as machine, _optimized(text, compiler, machine, passes) as module:
+        with _lock:
+            counts["emit"] += 1
+        with llvm.ffi.OutputString() as message:
+            code = compiler.emit(machine, module, True, message)
+            if not code:
+                raise CompileError(f"LLVM made no code of the module: {message}")
+        try:
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(code), library.LLVMPY_GetBufferSize(code))
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(code)
 
 
 @stage("optimize")
-def _optimized(text: str, compiler: _Compiler, passes: Sequence[str]) -> Any:
-    """The llvmlite module of a text: parsed, verified, and passed through the passes."""
+def _optimized(text: str, compiler: _Compiler, machine: Any, passes: Sequence[str]) -> Any:
+    """The llvmlite module of a text, in a context of its own: parsed, verified, and passed through the passes."""
     llvm = compiler.llvm
-    counts["parse"] += 1
+    with _lock:
+        counts["parse"] += 1
     try:
         with stage("parse"):
-            module = llvm.parse_assembly(compiler.header + text)
+            module = llvm.parse_assembly(compiler.header + text, llvm.create_context())
             module.verify()
     except RuntimeError as error:
         raise CompileError(_explain(str(error), text)) from None
-    builder = llvm.create_pass_builder(
-        compiler.machine, llvm.create_pipeline_tuning_options(speed_level=LEVEL)
-    )
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=LEVEL))
     manager = llvm.create_new_function_pass_manager()
     for name in passes:
         getattr(manager, f"add_{name}_pass")()

@@ -21,7 +21,7 @@ from ..lower.memory import plan
 from ..lower.nest import Host, Kernel, Step, View
 from ..lower.sizes import NO_SIZES, Sizes
 from ..lower.spec import verify
-from ..lower.target import host_target
+from ..lower.target import host_target, usable_cores
 from ..lower.timing import measuring
 from .buffers import BUFFERS, is_alone, result_maker
 from .cpu import Module, compile_ir
@@ -132,18 +132,18 @@ class Parts:
         self.outputs = [made_as.get(node, node) for node in graph.outputs]
         self.modules: dict[str, Module] = {}  # hold the kernels' code
         several = sum(isinstance(step, Kernel) for step in self.steps) > 1
-        # LLVM works on one kernel while the next one is rendered, unless what each takes is being measured.
+        # LLVM works on some kernels while the next one is rendered, unless what each takes is being measured.
         self.codes = self._compiled() if several and not measuring() else [self._code(s) for s in self.steps]
 
     def _code(self, step: Step) -> codegen.Code | None:
         return codegen.generate(step, self.target) if isinstance(step, Kernel) else None
 
     def _compiled(self) -> list[codegen.Code | None]:
-        """The codes of all steps, compiled by a thread of their own meanwhile."""
+        """The codes of all steps, compiled by as many threads as there are cores meanwhile."""
         from concurrent.futures import ThreadPoolExecutor
 
         codes, made = [], {}
-        with ThreadPoolExecutor(1, "tinyfn-compile") as compiler:
+        with ThreadPoolExecutor(usable_cores(), "tinyfn-compile") as compiler:
             try:
                 for step in self.steps:
                     code = self._code(step)
