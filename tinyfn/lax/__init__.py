@@ -150,6 +150,12 @@ from .special import (
     random_gamma_grad,
     zeta,
 )
+from .windows import (
+    reduce,
+    reduce_window,
+    reduce_window_shape_tuple,
+    reduce_xor,
+)
 
 __all__ = [
     "ConvDimensionNumbers",
@@ -248,12 +254,16 @@ __all__ = [
     "pow",
     "random_gamma_grad",
     "reciprocal",
+    "reduce",
     "reduce_and",
     "reduce_max",
     "reduce_min",
     "reduce_or",
     "reduce_prod",
     "reduce_sum",
+    "reduce_window",
+    "reduce_window_shape_tuple",
+    "reduce_xor",
     "rem",
     "reshape",
     "rev",

@@ -31,8 +31,10 @@ from .activations import (
 )
 from .attention import dot_product_attention
 from .normalization import log_softmax, logsumexp, softmax, standardize
+from .pooling import avg_pool, max_pool, min_pool, pool
 
 __all__ = [
+    "avg_pool",
     "celu",
     "dot_product_attention",
     "elu",
@@ -49,8 +51,11 @@ __all__ = [
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "max_pool",
+    "min_pool",
     "mish",
     "one_hot",
+    "pool",
     "relu",
     "relu6",
     "selu",

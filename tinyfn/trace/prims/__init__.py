@@ -68,4 +68,5 @@ from .selection import (
     where,
 )
 from .slicing import concatenate, pad, slice_
+from .sliding import from_windows, window_max, window_min, windows
 from .trigonometric import acos, asin, atan, atan2, cos, sin, tan

@@ -1,0 +1,282 @@
+"""Reductions by a function of two elements: of whole axes, and of windows that move along axes."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..trace import dtype as dtypes
+from ..trace import operators, prims, pytree
+from ..trace.array import Array
+from ..trace.dtype import DType
+from ..trace.errors import user_line
+from ..trace.prim import Primitive
+from ..trace.prims.movement import move_axis
+from ..trace.prims.sliding import places, window_max, window_min, windows
+from ..trace.tracing import Tracer, describe_function
+from ..trace.uop import CONST
+from ..transforms.inspection import ShapeDtypeStruct, make_graph
+from ..transforms.vmap import vmap
+from .arguments import ArrayLike, Sizes, applied, as_shape, described, distinct_axes, of_one_dtype
+from .elementwise import bitwise_xor
+from .movement import broadcast_in_dim, concatenate, pad, reshape, slice_in_dim, transpose
+from .products import padtype_to_pads
+
+Pair = tuple[int, int]
+
+
+def least_of(dtype: DType) -> Any:
+    """The neutral element of the maximum."""
+    return False if dtype is dtypes.bool_ else -inf if dtypes.is_float(dtype) else np.iinfo(dtype).min
+
+
+def greatest_of(dtype: DType) -> Any:
+    """The neutral element of the minimum."""
+    return True if dtype is dtypes.bool_ else inf if dtypes.is_float(dtype) else np.iinfo(dtype).max
+
+
+# What combines two elements, if it is one of these: the reductions of axes and of windows, and the neutral element.
+_KNOWN: dict[Primitive, tuple[Primitive, Primitive, Callable[[DType], Any]]] = {
+    prims.add: (prims.reduce_sum, prims.reduce_sum, lambda dtype: 0),
+    prims.mul: (prims.reduce_prod, prims.reduce_prod, lambda dtype: 1),
+    prims.max: (prims.reduce_max, window_max, least_of),
+    prims.min: (prims.reduce_min, window_min, greatest_of),
+    prims.bitwise_and: (prims.reduce_and, prims.reduce_and, lambda dtype: True),
+    prims.bitwise_or: (prims.reduce_or, prims.reduce_or, lambda dtype: False),
+}
+
+
+class _Fold:
+    """The operands, their initial values and the computation of `reduce` and `reduce_window`, checked."""
+
+    def __init__(self, name: str, operands: Any, init_values: Any, computation: Callable[[Any, Any], Any]):
+        leaves, self.tree = pytree.flatten(operands)
+        inits, init_tree = pytree.flatten(init_values)
+        if not leaves or init_tree != self.tree:
+            raise TypeError(
+                f"lax.{name}: the initial values {init_tree} must have the structure of the operands, {self.tree}; "
+                f"at {user_line()}"
+            )
+        pairs = [of_one_dtype(name, x, init) for x, init in zip(leaves, inits, strict=True)]
+        self.arrays, self.inits = [x for x, _ in pairs], [init for _, init in pairs]
+        self.shape = self.arrays[0].shape
+        self.name, self.computation = name, computation
+        if builtins.any(init.shape for init in self.inits) or builtins.any(
+            x.shape != self.shape for x in self.arrays
+        ):
+            raise TypeError(
+                f"lax.{name} needs operands of one shape and scalars as initial values, not "
+                f"{described(self.arrays)} and {described(self.inits)}; at {user_line()}"
+            )
+        self.known = self._known() if len(self.arrays) == 1 else None
+
+    def _known(self) -> Primitive | None:
+        """The operation that the computation is, if it is one of those."""
+        x = ShapeDtypeStruct((), self.arrays[0].dtype)
+        graph = make_graph(self._called)(x, x)
+        node = graph.outputs[0]
+        if graph.captured or set(node.src) != set(graph.inputs) or node.op not in _KNOWN:
+            return None
+        # `reduce_and` and `reduce_or` are of bools, as are no sums and products.
+        logical = node.op in (prims.bitwise_and, prims.bitwise_or)
+        is_bool = x.dtype is dtypes.bool_
+        fits = is_bool if logical else not is_bool or node.op in (prims.max, prims.min)
+        return node.op if fits else None
+
+    def _called(self, *leaves: Array) -> tuple[Array, ...]:
+        """The computation on scalars, as many as there are operands of the first and then of the second argument."""
+        count = len(self.arrays)
+        left, right = (pytree.unflatten(self.tree, part) for part in (leaves[:count], leaves[count:]))
+        result, tree = pytree.flatten(self.computation(left, right))
+        arrays = [operators.operand(x) for x in result]
+        arrays = [
+            operators.to_dtype(a, x.dtype) if a.weak_type and not x.weak_type else a
+            for a, x in zip(arrays, leaves, strict=False)
+        ]
+        wanted = [(x.dtype, ()) for x in leaves[:count]]
+        if tree != self.tree or [(a.dtype, a.shape) for a in arrays] != wanted:
+            raise TypeError(
+                f"lax.{self.name}: {describe_function(self.computation)} must give scalars like those that it is "
+                f"given, {', '.join(dtypes.describe(*w) for w in wanted)}, not {described(arrays)}; at {user_line()}"
+            )
+        return tuple(arrays)
+
+    def combined(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+        """The computation on arrays of one shape, element by element."""
+        shape = left[0].shape
+        flat = [reshape(x, (x.size,)) for x in (*left, *right)]
+        if not isinstance(flat[0].size, int) or flat[0].size == 0:
+            return list(left)
+        return [reshape(x, shape) for x in vmap(self._called)(*flat)]
+
+    def along_last(self, arrays: Sequence[Array]) -> list[Array]:
+        """What the computation makes of the elements along the last axis: of neighbours, then of those, and so on."""
+        parts, axis = list(arrays), arrays[0].ndim - 1
+        shape, n = arrays[0].shape[:-1], arrays[0].shape[axis]
+        initial = [broadcast_in_dim(init, shape, ()) for init in self.inits]
+        if n == 0:
+            return initial
+        while n > 1:
+            even = n - n % 2
+            left, right = ([slice_in_dim(x, i, even, 2, axis) for x in parts] for i in (0, 1))
+            halved = self.combined(left, right)
+            if n % 2:
+                last = [slice_in_dim(x, n - 1, n, 1, axis) for x in parts]
+                halved = [concatenate(pair, axis) for pair in zip(halved, last, strict=True)]
+            parts, n = halved, n // 2 + n % 2
+        return self.combined(initial, [reshape(x, shape) for x in parts])
+
+    def reduced(self, arrays: Sequence[Array], axes: tuple[int, ...], of_windows: bool = False) -> Any:
+        """The arrays reduced over axes, as a tree like the operands."""
+        x = arrays[0]
+        if self.known is not None and builtins.all(x.shape[a] != 0 for a in axes):
+            of_axes, of_window, neutral = _KNOWN[self.known]
+            result, (init,) = applied(of_window if of_windows else of_axes, x, axes=axes), self.inits
+            if not _is(init, neutral(x.dtype)):
+                result = applied(self.known, broadcast_in_dim(init, result.shape, ()), result)
+            return pytree.unflatten(self.tree, [result])
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        shape = [x.shape[axis] for axis in kept]
+        count = np.prod([x.shape[axis] for axis in axes], dtype=int)
+        rows = [reshape(transpose(a, (*kept, *axes)), (*shape, count)) for a in arrays]
+        return pytree.unflatten(self.tree, self.along_last(rows))
+
+
+def _is(x: Array, value: Any) -> bool:
+    """Whether a scalar is known to be this number."""
+    if isinstance(x, Tracer):
+        return x.uop.op is CONST and bool(x.uop.value == value)
+    return bool(x.value == value)
+
+
+def reduce(
+    operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
+) -> Any:
+    """The elements along the axes `dimensions` combined by a function of two scalars, beginning with the initial value.
+
+    The function is associative; it gets and gives trees like `operands` (arrays of one shape) and `init_values`
+    (scalars). Where it is one of lax.add, mul, max, min, and of bools bitwise_and and bitwise_or (in any way of writing
+    it), this is `reduce_sum` and so on; any other function is applied to neighbours, then to these results, and so on:
+    log2(n) times, to whole arrays. For example, `reduce((x, i), (-inf, 0), of_greatest, (0,))`."""
+    fold = _Fold("reduce", operands, init_values, computation)
+    return fold.reduced(fold.arrays, distinct_axes("reduce", dimensions, len(fold.shape)))
+
+
+def reduce_xor(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+    """The exclusive or over axes of bools or of the bits of integers."""
+    x = operators.operand(operand)
+    zero = operators.scalar(False if x.dtype is dtypes.bool_ else 0, x.dtype)
+    result: Array = reduce(x, zero, bitwise_xor, distinct_axes("reduce_xor", axes, x.ndim))
+    return result
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[Pair] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """The elements of each window combined by a function of two scalars, beginning with the initial value.
+
+    Windows of `window_dimensions` (one number per axis, as for all that follow) begin every `window_strides` elements;
+    their elements are `window_dilation` apart. The operand is first padded with the initial value: between its elements
+    (`base_dilation - 1` times) and at its ends, by pairs (low, high), where negative numbers take elements away, or by
+    name (see `padtype_to_pads`). The computation is as for `reduce`. Derivatives of a greatest or least element go to
+    the first that is it. For example, 2 by 2 pooling of [N, H, W, C]:
+
+        lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    """
+    fold = _Fold("reduce_window", operand, init_value, computation)
+    sizes = _per_axis("window_dimensions", window_dimensions, fold.shape)
+    strides = _per_axis("window_strides", window_strides, fold.shape)
+    spread = _per_axis("base_dilation", base_dilation, fold.shape)
+    apart = _per_axis("window_dilation", window_dilation, fold.shape)
+    if isinstance(padding, str):
+        extents = [(k - 1) * d + 1 for k, d in zip(sizes, apart, strict=True)]
+        padding = padtype_to_pads(fold.shape, extents, strides, padding)
+    pairs = [tuple([operator.index(n) for n in pair]) for pair in padding]
+    if len(pairs) != len(sizes) or builtins.any(len(pair) != 2 for pair in pairs):
+        raise ValueError(
+            f"lax.reduce_window of {described(fold.arrays)}: padding {padding} needs a pair (low, high) per axis; at "
+            f"{user_line()}"
+        )
+    padded = [
+        pad(x, init, [(low, high, n - 1) for (low, high), n in zip(pairs, spread, strict=True)])
+        for x, init in zip(fold.arrays, fold.inits, strict=True)
+    ]
+    made = [windowed(x, sizes, strides, apart) for x in padded]
+    return fold.reduced(made, tuple(range(len(sizes), made[0].ndim)), of_windows=True)
+
+
+def _per_axis(name: str, numbers: Sequence[int] | None, shape: Sequence[Any]) -> tuple[int, ...]:
+    values = (1,) * len(shape) if numbers is None else as_shape(numbers)
+    if len(values) != len(shape) or builtins.any(n < 1 for n in values):
+        raise ValueError(
+            f"lax.reduce_window: {name} {values} needs a number of 1 or more for each axis of {tuple(shape)}; at "
+            f"{user_line()}"
+        )
+    return values
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Sizes,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[Pair],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[Any, ...]:
+    """The shape of `reduce_window`'s result."""
+    spread = base_dilation or (1,) * len(operand_shape)
+    apart = window_dilation or (1,) * len(operand_shape)
+    along = zip(operand_shape, window_dimensions, window_strides, padding, spread, apart, strict=True)
+    return tuple(
+        [
+            places((0 if n == 0 else (n - 1) * wide + 1) + low + high, k, stride, dilation)
+            for n, k, stride, (low, high), wide, dilation in along
+        ]
+    )
+
+
+def windowed(x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
+    """Windows of an array: each axis becomes one of places; for each axis along which they have several elements one follows."""
+    overlapping: list[tuple[int, int, int, int]] = []
+    for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
+        count = places(x.shape[axis], size, stride, dilation)
+        nowhere = isinstance(count, int) and count == 0
+        if size == 1 or nowhere:
+            x = slice_in_dim(x, 0, 0 if nowhere else (count - 1) * stride + 1, stride, axis)
+            x = x if size == 1 else _repeated(x, size)
+        elif (size - 1) * dilation < stride:
+            x = _cut(x, axis, size, stride, dilation, count)
+        else:
+            overlapping.append((axis, x.ndim, stride, dilation))
+            x = _repeated(x, size)
+    if overlapping:
+        names = ("axes", "inner", "strides", "dilations")
+        x = applied(windows, x, **dict(zip(names, zip(*overlapping, strict=True), strict=True)))
+    return x
+
+
+def _repeated(x: Array, size: int) -> Array:
+    return broadcast_in_dim(x, (*x.shape, size), tuple(range(x.ndim)))
+
+
+def _cut(x: Array, axis: int, size: int, stride: int, dilation: int, count: Any) -> Array:
+    """Windows that do not overlap are an axis split in two; so its derivatives have no sum over windows."""
+    # The last window need not reach to where the next one would begin.
+    missing = count * stride - x.shape[axis]
+    zero = operators.scalar(0, x.dtype)
+    x = pad(x, zero, [(0, missing if i == axis else 0, 0) for i in range(x.ndim)])
+    x = reshape(x, (*x.shape[:axis], count, stride, *x.shape[axis + 1 :]))
+    x = slice_in_dim(x, 0, (size - 1) * dilation + 1, dilation, axis + 1)
+    return move_axis(x, axis + 1, x.ndim - 1)
