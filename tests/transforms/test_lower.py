@@ -33,7 +33,13 @@ def test_kernels_and_estimates_are_those_of_the_formula() -> None:
     assert isinstance(kernel, ProgramSpec)
     assert kernel.name == "sum_div_4x8" and kernel.device == "cpu"
     assert kernel.estimates == lowered.estimates == (32 + 4 + 32, 4 * 3 * 32, 4 * 2 * 32)
-    assert lowered.cost_analysis() == {"flops": 68, "bytes accessed": 256}
+    assert lowered.cost_analysis() == {
+        "flops": 68,
+        "bytes accessed": 256,
+        "loads and stores": 384,
+        "kernels": 1,
+        "host calls": 0,
+    }
     assert [kernel.arguments[i].shape for i in kernel.ins] == [(4, 8)] and len(kernel.outs) == 1
     assert set(kernel.ins) | set(kernel.outs) == set(range(len(kernel.arguments)))
     assert kernel.launch_dims({}) == (kernel.global_size, None)

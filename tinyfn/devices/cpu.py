@@ -33,6 +33,8 @@ LEVEL = 2  # of the code generator; 0 saves half of the time, for code that is 4
 
 LIBRARIES = 64  # that one linker links
 
+_CONSTANTS = (b".rodata", b"__const", b"__literal")  # how sections of read-only data are called
+
 DEFINED = re.compile(r'^define (?!internal |private )[^@]*@("?)([\w.$-]+)\1\(', re.MULTILINE)
 DECLARED = re.compile(r'^declare [^@]*@"?([\w.$-]+)', re.MULTILINE)
 PLACE = re.compile(r"<string>:(\d+):(\d+): error: ([^\n]*)")
@@ -46,11 +48,12 @@ class CompileError(Exception):
 
 
 class Module:
-    """Machine code, which stays in memory as long as this object."""
+    """Machine code, which stays in memory as long as this object; `size` is that of the code and its constants in bytes."""
 
-    def __init__(self, addresses: Mapping[str, int], tracker: Any):
+    def __init__(self, addresses: Mapping[str, int], tracker: Any, size: int = 0):
         self._addresses = addresses
         self._tracker = tracker
+        self.size = size
 
     def __del__(self) -> None:
         # Unloading takes llvmlite's lock, and this may run anywhere; the next compilation does it.
@@ -322,4 +325,10 @@ def _link(text: str, code: bytes, compiler: _Compiler, symbols: Mapping[str, int
         ]
         because = f"nothing defines {', '.join(missing)}" if missing else str(error)
         raise CompileError(f"LLVM could not link the module: {because}") from None
-    return Module({name: tracker[name] for name in names}, tracker)
+    return Module({name: tracker[name] for name in names}, tracker, _size(code, compiler))
+
+
+def _size(code: bytes, compiler: _Compiler) -> int:
+    """The bytes of an object's sections of code and read-only data."""
+    sections = compiler.llvm.ObjectFileRef.from_data(code).sections()
+    return sum(s.size() for s in sections if s.is_text() or (s.name() or b"").startswith(_CONSTANTS))

@@ -8,6 +8,7 @@ So calls from several threads have nothing in common but code.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ import numpy as np
 
 from ..lower import codegen
 from ..lower.group import group
-from ..lower.memory import plan
+from ..lower.memory import plan, reads_and_writes
 from ..lower.nest import Host, Kernel, Step, View
 from ..lower.sizes import NO_SIZES, Sizes
 from ..lower.spec import verify
@@ -174,6 +175,14 @@ class Layout(NamedTuple):
     in_place: dict[int, int]
 
 
+class MemoryUse(NamedTuple):
+    """Bytes that a call takes: outputs over donated inputs, the most of temporaries at one time, and machine code."""
+
+    alias: int
+    temporary: int
+    code: int
+
+
 class Program:
     """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
 
@@ -252,6 +261,35 @@ class Program:
             for segment in self._segments:
                 segment.run(slots)
         return [slots[i] for i in self._outputs]
+
+    def memory_use(self, _: Any = None) -> MemoryUse:
+        """How much memory a call takes."""
+        memory, sizes = self.memory, self._sizes
+
+        def bytes_of(node: Any) -> int:
+            pairs = (
+                zip(node.dtype, node.shape, strict=True)
+                if isinstance(node.dtype, tuple)
+                else [(node.dtype, node.shape)]
+            )
+            return sum(math.prod(sizes.shape(shape)) * dtype.itemsize for dtype, shape in pairs)
+
+        # Temporaries that are not in the block: those that host ops read and write. Views have no memory of their own.
+        parts, views = self._parts, {step.node for step in self._parts.steps if isinstance(step, View)}
+        elsewhere = {*parts.inputs, *parts.outputs, *views}
+        alive: dict[Any, int] = {}
+        most = 0
+        for i, step in enumerate(parts.steps):
+            written = reads_and_writes(step)[1]
+            alive.update(
+                (node, bytes_of(node))
+                for node in written
+                if node not in elsewhere and node not in memory.places
+            )
+            most = max(most, sum(alive.values()))
+            alive = {node: size for node, size in alive.items() if memory.last.get(node, i) > i}
+        alias = sum(bytes_of(node) for node in memory.in_place)
+        return MemoryUse(alias, memory.arena + most, sum(m.size for m in parts.modules.values()))
 
     @property
     def overwrites(self) -> bool:

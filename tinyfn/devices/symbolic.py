@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..lower.sizes import Sizes
-from .program import Parts, Program
+from .program import MemoryUse, Parts, Program
 
 MOST_LAYOUTS = 64
 
@@ -37,6 +37,13 @@ class SymbolicProgram:
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The outputs' values; raises ValueError for sizes that are out of bounds or contradict each other."""
         return self.run([np.asarray(value, order="C") for value in values])
+
+    def memory_use(self, sizes: dict[Any, int]) -> MemoryUse:
+        """How much memory a call with these sizes takes."""
+        code = sum(module.size for module in self.parts.modules.values())
+        if Sizes(sizes).leave_empty(self.graph):
+            return MemoryUse(0, 0, code)
+        return Program(self.parts, self._host_step, self._donated, Sizes(sizes)).memory_use()
 
     def run(self, slots: list[Any]) -> list[Any]:
         """The outputs' values, given a list of the inputs' contiguous arrays, which is the program's from now on."""

@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..trace import sint
 from ..trace.graph import Graph
+from ..trace.interface import Described, Interface
 from ..trace.sint import Dimension
 from .estimates import Estimates, estimate_host
 from .group import group
@@ -52,14 +54,22 @@ def renderer_of(device: str) -> Renderer:
     raise ValueError(f"nothing writes kernels for {device!r}; that is done for cpu, cuda")
 
 
-class Lowered:
+class Lowered(Described):
     """A graph as kernels and calls of references. `steps` has both, in the order in which they are run."""
 
-    def __init__(self, graph: Graph, backend: Backend, names: Sequence[str] = ()):
+    def __init__(
+        self, graph: Graph, backend: Backend, names: Sequence[str] = (), interface: Interface | None = None
+    ):
         self.graph = graph
-        self.steps = tuple(steps_of(graph, backend.renderer))
+        if interface is not None:
+            self.interface = interface
         self._backend = backend
         self._arguments = tuple(names)
+
+    @cached_property
+    def steps(self) -> tuple[ProgramSpec | HostCall, ...]:
+        """The kernels, and the calls of references between them, in the order in which they are run."""
+        return tuple(steps_of(self.graph, self._backend.renderer))
 
     @property
     def device(self) -> str:
@@ -68,7 +78,10 @@ class Lowered:
 
     def on(self, device: str) -> Lowered:
         """The same program for another device, which need not be there: to look at, not to compile."""
-        return Lowered(self.graph, Backend(renderer_of(device)), self._arguments)
+        interface = getattr(self, "interface", None)
+        other = Lowered(self.graph, Backend(renderer_of(device)), self._arguments, interface)
+        other.steps  # noqa: B018 (raises for what the device can't do)
+        return other
 
     @property
     def kernels(self) -> tuple[ProgramSpec, ...]:
@@ -81,9 +94,18 @@ class Lowered:
         return sum((step.estimates for step in self.steps), Estimates())
 
     def cost_analysis(self) -> dict[str, Dimension]:
-        """The sums as JAX names them: "flops" and "bytes accessed", the latter of distinct memory for each kernel."""
-        total = self.estimates
-        return {"flops": total.ops, "bytes accessed": total.mem}
+        """The sums over all steps, "flops" and "bytes accessed" named as in JAX.
+
+        "bytes accessed" is of distinct memory for each kernel, "loads and stores" counts each access, "kernels" and "host calls"
+        are their numbers. Operations of host calls, and those of loops within these, are not known, and not in the sum."""
+        total, kernels = self.estimates, len(self.kernels)
+        return {
+            "flops": total.ops,
+            "bytes accessed": total.mem,
+            "loads and stores": total.lds,
+            "kernels": kernels,
+            "host calls": len(self.steps) - kernels,
+        }
 
     def compile(self) -> Any:
         """The compiled function; it takes arguments of the same structure, shapes and dtypes, without the static ones."""

@@ -49,6 +49,11 @@ class Graph:
         return self._has_effects
 
     @property
+    def is_symbolic(self) -> bool:
+        """Whether a dimension of an input is symbolic."""
+        return any(not isinstance(n, int) for node in self.inputs for n in node.shape)
+
+    @property
     def arguments(self) -> tuple[UOp, ...]:
         """The inputs that are not hidden."""
         return self.inputs[: len(self.inputs) - len(self.captured)]

@@ -22,7 +22,7 @@ from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.operators import full
 from ..trace.prim import Aval
-from ..trace.prims.extern import HostFunction
+from ..trace.prims.extern import constant_function
 from ..trace.tracing import (
     Closed,
     Traced,
@@ -186,9 +186,7 @@ def _constant(array: Any) -> UOp:
     value = array.value
     if not value.ndim:
         return const(value, value.dtype)
-    return prims.extern.node(
-        function=HostFunction("captured", lambda: value, lambda: (value.dtype, value.shape))
-    )
+    return prims.extern.node(function=constant_function(value))
 
 
 def _results(traced: Traced, nodes: Sequence[UOp]) -> Any:

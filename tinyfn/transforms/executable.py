@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,31 @@ from .pruning import prune
 from .structured import Structured, replace_calls
 from .while_loops import while_loop
 
+if TYPE_CHECKING:
+    from ..devices.program import MemoryUse
+
+
+def platform() -> str:
+    """What programs run on now: "cuda", or "cpu" for all else."""
+    return "cuda" if default_device() == "cuda" else "cpu"
+
 
 class Executable:
     """A graph, simplified, and the program that is made of it when it is first run.
 
     `donated` are indices of inputs whose memory the program may use for its results."""
 
-    __slots__ = ("_run", "_runs", "_timed", "compiled", "donated", "native", "overwrites", "times")
+    __slots__ = (
+        "_made",
+        "_run",
+        "_runs",
+        "_timed",
+        "compiled",
+        "donated",
+        "native",
+        "overwrites",
+        "times",
+    )
 
     def __init__(self, graph: Graph, donated: Sequence[int] = ()):
         self.compiled = simplified(graph)
@@ -31,6 +49,7 @@ class Executable:
         self.native: Any = None  # a devices.program.Native, where there is one
         self.overwrites = False  # whether the program may write to donated inputs
         self.times: StageTimes | None = None  # of what was measured before the program is made
+        self._made: Any = None  # the program for the CPU, where there is one
         self._run: Callable[[list[Any]], list[Any]] | None = None
         self._runs = False  # whether that runs kernels
         self._timed: Callable[[list[Any]], list[Any]] | None = None
@@ -66,14 +85,14 @@ class Executable:
             return
         from ..devices.program import Program  # loads the compiler
 
-        if any(not isinstance(n, int) for node in self.compiled.inputs for n in node.shape):
+        if self.compiled.is_symbolic:
             from ..devices.symbolic import SymbolicProgram
 
-            symbolic = SymbolicProgram(self.compiled, _host_step, self.donated)
+            self._made = symbolic = SymbolicProgram(self.compiled, _host_step, self.donated)
             self.overwrites = symbolic.overwrites and device != "null"
             self._run = self._zeros if device == "null" else symbolic.run
             return
-        program = Program(self.compiled, _host_step, self.donated)
+        self._made = program = Program(self.compiled, _host_step, self.donated)
         if device == "null":
             self._run = self._zeros
             return
@@ -87,6 +106,17 @@ class Executable:
         if self._runs and level() >= 2:
             return self._run_timed(values)
         return self._run(values)
+
+    def memory_use(self, sizes: Mapping[UOp, int]) -> MemoryUse:
+        """How much memory the prepared program takes, for these sizes of symbolic dimensions; NotImplementedError if it is not
+        one for the CPU."""
+        if self._made is None:
+            raise NotImplementedError(
+                f"what {self.compiled.name} takes of memory is known where it is compiled for the cpu, not for "
+                f"{default_device()}"
+            )
+        use: MemoryUse = self._made.memory_use(dict(sizes))
+        return use
 
     def _zeros(self, values: list[Any]) -> list[Any]:
         sizes = self.compiled.sizes(values)
@@ -166,9 +196,7 @@ def compiled(graph: Graph) -> Callable[[list[Any]], list[Any]]:
     """What runs a graph by its program, which is kept with the graph; step by step where graphs are not compiled.
 
     The list of values that it is given is its own from then on."""
-    if default_device() == "numpy" or any(
-        not isinstance(n, int) for node in graph.inputs for n in node.shape
-    ):
+    if default_device() == "numpy" or graph.is_symbolic:
         return graph.run
     executable = graph.derive(("executable", default_device()), lambda: Executable(graph))
     executable.prepare()

@@ -6,43 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
 from ..trace.graph import Graph
-from ..trace.sint import prod
+from ..trace.interface import ShapeDtypeStruct
 from ..trace.tracing import trace_function
 from .arguments import argument_names
-
-
-class ShapeDtypeStruct:
-    """A shape and a dtype: stands for an array where only these matter."""
-
-    __slots__ = ("dtype", "shape")
-    weak_type = False
-
-    def __init__(self, shape: tuple[Any, ...], dtype: Any):
-        self.shape = tuple(shape)
-        self.dtype = dtypes.canonical(dtype)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> Any:
-        """The number of elements."""
-        return prod(self.shape)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype) == (other.shape, other.dtype)
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
-
-    def __repr__(self) -> str:
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
 
 
 def described(leaf: Any) -> Any:
@@ -96,3 +65,6 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
         return graph
 
     return traced
+
+
+__all__ = ["ShapeDtypeStruct", "described", "eval_shape", "make_graph"]

@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
-from ..trace.array import Array, as_array, own
+from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
 from ..trace.errors import user_line
-from ..trace.graph import Graph
-from ..trace.prim import hooks
-from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules, tracer
+from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules
 from .arguments import Arguments, positional_name
-from .effects import with_token
-from .executable import Executable
-from .fast_call import MISS, Signature, fast_call
-from .structured import call
+from .fast_call import MISS
+from .traced import TracedProgram
 
 if TYPE_CHECKING:
     from ..lower.lowered import Lowered
+    from ..trace.graph import Graph
+    from .ahead import Traced
 
 DEFAULT_CACHE_SIZE = 4096
 _COMPARED = (
@@ -54,36 +52,6 @@ class CacheInfo(NamedTuple):
     last_miss: str
 
 
-class _Program(Executable):
-    """What one signature was traced to."""
-
-    __slots__ = ("_fast", "graph", "out_tree", "weak")
-
-    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], donated: tuple[int, ...]):
-        super().__init__(graph, donated)
-        self.graph, self.out_tree, self.weak = graph, out_tree, weak
-        self._fast: Any = _NOT_MADE
-
-    def fast(self, given: Arguments, static: tuple[Any, ...]) -> Any:
-        """The generated call path of the signature, made once; None if it has none."""
-        if self._fast is _NOT_MADE and self.is_prepared:
-            self._fast = None
-            if self.native is not None:
-                signature = Signature(
-                    given.tree,
-                    [array.weak_type for array in given.arrays],
-                    self.donated,
-                    [(key, each.value) for key, each in static],
-                    self.out_tree,
-                    self.weak,
-                )
-                self._fast = fast_call(signature, self.graph.captured, self.native)
-        return None if self._fast is _NOT_MADE else self._fast
-
-
-_NOT_MADE = object()
-
-
 class Jitted:
     """A function that is traced once for each signature. Made by `jit`."""
 
@@ -98,7 +66,7 @@ class Jitted:
         self.function = function
         self.static_argnums, self.static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
-        self._cache: OrderedDict[Any, _Program] = OrderedDict()
+        self._cache: OrderedDict[Any, TracedProgram] = OrderedDict()
         self._cache_size = cache_size
         self._hits = self._misses = 0
         self._last_miss = "not called yet"
@@ -130,30 +98,34 @@ class Jitted:
         given, static = self.arguments(args, kwargs)
         return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
 
-    def run(self, program: _Program, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(
+        self, program: TracedProgram, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """The result of a program that was made for arguments like these."""
-        donated = self._donated(args, kwargs) if self._donate_argnums or self._donate_argnames else ()
-        if current_trace() is not None:
-            outputs = self._call_in_trace(program, given)
-        else:
-            outputs = self._run(program, given, donated)
-            if switches.general_path and switches.checks_values():
-                self._look_for_the_cause(program, outputs, given, args, kwargs)
-        return pytree.unflatten(program.out_tree, outputs)
+        outputs = program.results(given.arrays, program.donated_arrays(given.arrays))
+        if switches.general_path and switches.checks_values() and current_trace() is None:
+            self._look_for_the_cause(program, outputs, args, kwargs)
+        return program.unflatten(outputs)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
         given, static = self.arguments(args, kwargs)
         return self.program(given, static, args, kwargs).compiled
 
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """What a call with these arguments is traced to: its graph, and the trees and types of arguments and results.
+
+        The arguments may be arrays or anything with a shape and a dtype. `lower()` of the result is the next step."""
+        from .ahead import trace
+
+        return trace(self, args, kwargs)
+
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
 
         The arguments may be arrays or anything with a shape and a dtype; `compile()` of the result compiles ahead of time. On
         the numpy device, which compiles nothing, this is what the cpu would run."""
-        from .ahead import lower
-
-        return lower(self, args, kwargs)
+        return self.trace(*args, **kwargs).lower()
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses, size and bound of the cache, and why the last miss was one."""
@@ -197,7 +169,7 @@ class Jitted:
 
     def program(
         self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> _Program:
+    ) -> TracedProgram:
         """What was traced for arguments like these."""
         key = (given.tree, given.signature(), static)
         program = self._cache.get(key)
@@ -235,7 +207,7 @@ class Jitted:
 
     def _trace(
         self, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[_Program, bool]:
+    ) -> tuple[TracedProgram, bool]:
         def rebuild(tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             dynamic, named = given.rebuild(tracers)
             rest = iter(dynamic)
@@ -252,7 +224,7 @@ class Jitted:
             isinstance(array, Tracer) for array in traced.graph.captured
         )
         donated = self._donated_leaves(args, kwargs)
-        return _Program(traced.graph, traced.out_tree, traced.weak, donated), reusable
+        return TracedProgram(traced.graph, traced.out_tree, traced.weak, donated), reusable
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """Which of the leaves of the traced arguments are donated."""
@@ -269,38 +241,10 @@ class Jitted:
         gives = [donate for donate, arg in each for _ in pytree.leaves(arg)]
         return tuple([i for i, donate in enumerate(gives) if donate])
 
-    def _call_in_trace(self, program: _Program, given: Arguments) -> list[Array]:
-        trace, graph = current_trace(), program.graph
-        assert trace is not None
-        arrays = [trace.lift(a) for a in (*given.arrays, *graph.captured)]
-        if graph.has_effects:
-            token = trace.token or hooks.start()
-            nodes = call.apply(*arrays, token, graph=with_token(graph))
-            trace.token = hooks.join(nodes)
-        else:
-            nodes = call.apply(*arrays, graph=_open(graph))
-        return [tracer(trace, node, weak) for node, weak in zip(nodes, program.weak, strict=True)]
-
-    def _run(self, program: _Program, given: Arguments, donated: Sequence[Array]) -> list[Array]:
-        program.prepare()
-        values = [a.value for a in (*given.arrays, *program.graph.captured)]
-        if program.overwrites and switches.checks_values():
-            values = [value.copy() for value in values]  # so that it can run again
-        elif program.overwrites:
-            # From here on only `values` has them, so that their memory may be written to.
-            for array in donated:
-                array._value = None
-        results = program.run(values)
-        if not switches.checks_values():
-            for array in donated:
-                array._value = None
-        return [own(value, weak) for value, weak in zip(results, program.weak, strict=True)]
-
     def _look_for_the_cause(
         self,
-        program: _Program,
+        program: TracedProgram,
         outputs: Sequence[Array],
-        given: Arguments,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
@@ -317,25 +261,6 @@ class Jitted:
             f"jit of {describe_function(self.function)} gave {named}, but none of its operations did so one by one; "
             f"at {user_line()}"
         )
-
-    def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
-        """The arrays that the call gives away; raises ValueError if one of them is also passed elsewhere."""
-        donated: list[Any] = []
-        kept: list[Any] = []
-        for i, arg in enumerate(args):
-            if i not in self.static_argnums:
-                (donated if i in self._donate_argnums else kept).extend(pytree.leaves(arg))
-        for name, arg in kwargs.items():
-            if name not in self.static_argnames:
-                (donated if name in self._donate_argnames else kept).extend(pytree.leaves(arg))
-        arrays = [leaf for leaf in donated if type(leaf) is Array]
-        identities = [id(a) for a in arrays]
-        if len(set(identities)) != len(identities) or not set(identities).isdisjoint(map(id, kept)):
-            raise ValueError(
-                f"jit of {describe_function(self.function)}: an array that is donated is passed twice in one call; "
-                f"at {user_line()}: pass a copy, or do not donate the argument"
-            )
-        return arrays if current_trace() is None else []
 
     def _explain(self, key: Any, given: Arguments) -> str:
         """The difference between a new signature and the one in the cache that is most like it."""
@@ -397,13 +322,6 @@ def _exactly(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), tuple([_exactly(v) for v in value])
     return type(value), str(value) if isinstance(value, (float, complex)) else None
-
-
-def _open(graph: Graph) -> Graph:
-    """The graph with what it captured as plain inputs, made once."""
-    if not graph.captured:
-        return graph
-    return graph.derive("open", lambda: Graph(graph.inputs, graph.outputs, name=graph.name))
 
 
 def _positions(

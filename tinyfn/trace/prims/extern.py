@@ -71,4 +71,13 @@ def _argsort(x: np.ndarray) -> np.ndarray:
 # The order of the elements along the last axis, equal ones staying in their order, NaNs last.
 ARGSORT = HostFunction("argsort", _argsort, lambda x: (dtypes.int32, x.shape))
 
+# The functions that a file may name.
+HOST_FUNCTIONS = {function.name: function for function in (ARGSORT,)}
+
+
+def constant_function(value: np.ndarray) -> HostFunction:
+    """The function of no arguments that gives an array."""
+    return HostFunction("captured", lambda: value, lambda: (value.dtype, value.shape))
+
+
 extern = Extern()
