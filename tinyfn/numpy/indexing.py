@@ -174,10 +174,19 @@ def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
 # Positions of all axes at once
 
 
+def _positions(x: ArrayLike, what: str) -> Array:
+    """Integers, in a signed dtype in which positions in any array can be worked out."""
+    positions = operand(x, what)
+    if positions.dtype.kind not in "iu":
+        raise TypeError(f"{what} takes integers, not {described(positions)}{at_user()}")
+    wide = positions.dtype.itemsize == 8 or positions.dtype == "uint32"
+    return o.to_dtype(positions, dtypes.int64 if wide else dtypes.int32)
+
+
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     """Positions in the raveled array as one array of positions for each axis."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    rest = operand(indices, "unravel_index")
+    rest = _positions(indices, "unravel_index")
     total = prod(sizes)
     rest = o.elementwise(
         prims.clamp, o.scalar(-total, rest.dtype), rest, o.scalar(max(total - 1, 0), rest.dtype)
@@ -195,7 +204,7 @@ def ravel_multi_index(
 ) -> Array:
     """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones
     only), "clip", "wrap"."""
-    arrays = [operand(i, "ravel_multi_index") for i in multi_index]
+    arrays = [_positions(i, "ravel_multi_index") for i in multi_index]
     if len(arrays) != len(dims):
         raise ValueError(f"ravel_multi_index: {len(arrays)} positions for {len(dims)} axes{at_user()}")
     if mode == "raise":

@@ -143,7 +143,7 @@ def polyfit(
 ) -> Array:
     """The coefficients of the polynomial of degree `deg` that fits the points (x, y) best in least squares, weighted by w.
 
-    x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k)."""
+    x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k). Half precision is fitted in float32."""
     from ..linalg import lstsq
     from .arithmetic import square
     from .elementary import sqrt
@@ -154,6 +154,9 @@ def polyfit(
         raise ValueError(
             f"polyfit takes points x (n,) and y (n,) or (n, k), not {described(at, values)}{at_user()}"
         )
+    dtype = at.dtype
+    if dtype.itemsize == 2:
+        at, values = o.to_dtype(at, dtypes.float32), o.to_dtype(values, dtypes.float32)
     powers = vander(at, deg + 1)
     if w is not None:
         weights: Any = inexact(w, "polyfit")[:, None]
@@ -161,7 +164,7 @@ def polyfit(
         values = multiply(values, weights if values.ndim == 2 else weights[:, 0])
     scale = sqrt(sum_(square(powers), 0))
     found = lstsq(divide(powers, scale), values, rcond)[0]
-    return divide(found, scale if values.ndim == 1 else scale[:, None])
+    return o.to_dtype(divide(found, scale if values.ndim == 1 else scale[:, None]), dtype)
 
 
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots"]

@@ -160,7 +160,7 @@ _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul:
 def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
     """A primitive on operands promoted to one dtype (a float, if `inexact`) and broadcast to one shape."""
     if len(xs) == 2 and primitive in _UFUNCS and current_trace() is None and not switches.general_path:
-        direct = _by_numpy(_UFUNCS[primitive], *xs, accepted="f" if primitive is prims.div else "fiu")
+        direct = _by_numpy(_UFUNCS[primitive], *xs, accepted="f" if inexact else "fiu")
         if direct is not None:
             return direct
     arrays, weak = promote(*xs)
