@@ -1,6 +1,7 @@
 """What each public function is called with by scripts/names.py: data, by module and name.
 
-An entry is a tuple of arguments, or a `Use`: arguments with keywords, or a call written out. Functions without an entry are called
+An entry is a tuple of arguments, or a `Use`: arguments with keywords, or a call written out. Functions without an entry are
+called
 with the first of CANDIDATES that they accept."""
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ def _within(manager: Any) -> Use:
     return _run(inside, x)
 
 
+def _without_tracing(v: Any) -> Any:
+    with tinyfn.no_tracing():
+        return tnp.sin(v)
+
+
 def _custom(transform: Any) -> Use:
     def call(v: Any) -> Any:
         @transform
@@ -101,10 +107,9 @@ def _checked(v: Any) -> Any:
 TRANSFORMS: dict[str, Any] = {
     "custom_jvp": _custom(tinyfn.custom_jvp), "custom_vjp": _custom(tinyfn.custom_vjp),
     "debug_infs": _within(tinyfn.debug_infs), "debug_nans": _within(tinyfn.debug_nans),
-    "disable_jit": _within(tinyfn.disable_jit), "no_tracing": Use(call=lambda: None),
+    "disable_jit": _within(tinyfn.disable_jit), "no_tracing": _run(_without_tracing, x),
     "log_compiles": _within(tinyfn.log_compiles),
-    "Variable": Use(call=lambda: None), "stop_gradient": Use(x, derivative="zero"),
-    "debug_level": Use(call=lambda: None), "stage_times": Use(call=lambda: None),
+    "stop_gradient": Use(x, derivative="zero"),
     "eval_shape": _run(lambda v: tnp.ones(tinyfn.eval_shape(tnp.outer, v, v).shape) * v, x),
     "grad": _run(lambda v: tinyfn.grad(_smooth)(v), x),
     "value_and_grad": _run(lambda v: tinyfn.value_and_grad(_smooth)(v), x),
@@ -136,7 +141,8 @@ NUMPY: dict[str, Any] = {
     "arccosh": (x + 1,), "acosh": (x + 1,), "apply_along_axis": (lambda v: v.sum(), 0, m),
     "apply_over_axes": (tnp.sum, t, (0, 2)),
     "arange": (5,), "array_split": (x, 3), "astype": (x, "float64"), "average": (x,), "bincount": Use(whole, length=6),
-    "bitwise_and": (whole, other), "broadcast_shapes": ((2, 1), (3,)), "broadcast_to": (x, (2, 4)), "can_cast": ("int8", "int16"),
+    "bitwise_and": (whole, other), "broadcast_shapes": ((2, 1), (3,)), "broadcast_to": (x, (2, 4)),
+    "can_cast": ("int8", "int16"),
     "choose": Use(whole % 2, [x, y], mode="clip"), "clip": (x, 0.3, 0.6), "compress": Use(mask, x), "convolve": (x, y),
     "cross": (x[:3], y[:3]),
     "delete": (x, 1), "diag_indices": (3,), "diagonal": (m,), "digitize": (x, tnp.array([0.1, 0.5, 1.0])), "dot": (m, m),
@@ -178,6 +184,8 @@ LINALG: dict[str, Any] = {
 FFT: dict[str, Any] = {"fftfreq": (4,), "rfftfreq": (4,)}
 NN: dict[str, Any] = {
     "dot_product_attention": tuple([_array(2, 3, 2, 4) for _ in range(3)]), "one_hot": (whole, 4), "log1mexp": (x,),
+    "avg_pool": (image, (2, 2)), "max_pool": (image, (2, 2)), "min_pool": (image, (2, 2)),
+    "pool": (image, 0.0, lax.add, (2, 2), (1, 1), "SAME"),
     "softmax": (m,), "log_softmax": (m,), "standardize": (m,), "logsumexp": (m,),
 }  # fmt: skip
 
@@ -206,10 +214,12 @@ def _drawn(*args: Any) -> Use:
 
 
 RANDOM: dict[str, Any] = {
-    "PRNGKey": (3,), "key": (3,), "split": (key, 3), "fold_in": (key, 7), "bits": (key, (3,)), "clone": (key,), "key_data": (key,),
+    "PRNGKey": (3,), "key": (3,), "split": (key, 3), "fold_in": (key, 7), "bits": (key, (3,)), "clone": (key,),
+    "key_data": (key,),
     "key_impl": (key,), "wrap_key_data": _run(lambda data: random.wrap_key_data(data), random.key_data(key)),
     "check_key_reuse": _within(random.check_key_reuse), "ball": (key, 3), "bernoulli": (key, x), "beta": _sampled(x, y),
-    "binomial": Use(key, 10.0, x, derivative="zero"), "categorical": (key, x), "cauchy": (key, (3,)), "chisquare": _sampled(x + 1),
+    "binomial": Use(key, 10.0, x, derivative="zero"), "categorical": (key, x), "cauchy": (key, (3,)),
+    "chisquare": _sampled(x + 1),
     "choice": (key, x, (3,)), "dirichlet": _sampled(x), "double_sided_maxwell": _drawn(x, y, (4,)), "exponential": (key, (3,)),
     "f": _sampled(x + 1, y + 1), "gamma": _sampled(x), "loggamma": _sampled(x), "generalized_normal": (key, 1.5, (3,)),
     "geometric": (key, x), "gumbel": (key, (3,)), "laplace": (key, (3,)), "logistic": (key, (3,)), "lognormal": _drawn(x),
@@ -227,29 +237,39 @@ def _step(carry: Any, v: Any) -> Any:
 
 
 LAX: dict[str, Any] = {
-    "acosh": (x + 1,), "argmax": (x, 0), "argmin": (x, 0), "associative_scan": _run(lambda v: lax.associative_scan(tnp.multiply, v), x),
-    "batch_matmul": (_array(2, 3, 3), _array(2, 3, 3)), "betainc": Use(x, y, z, of=(2,)), "bitcast_convert_type": _run(lambda v: lax.bitcast_convert_type(v, "int32"), x),
-    "broadcast": (x, (2,)), "broadcast_in_dim": (x, (2, 4), (1,)), "broadcast_shapes": ((2, 1), (1, 3)), "broadcast_to_rank": (x, 3),
+    "acosh": (x + 1,), "argmax": (x, 0), "argmin": (x, 0),
+    "associative_scan": _run(lambda v: lax.associative_scan(tnp.multiply, v), x),
+    "batch_matmul": (_array(2, 3, 3), _array(2, 3, 3)), "betainc": Use(x, y, z, of=(2,)),
+    "bitcast_convert_type": _run(lambda v: lax.bitcast_convert_type(v, "int32"), x),
+    "broadcast": (x, (2,)), "broadcast_in_dim": (x, (2, 4), (1,)), "broadcast_shapes": ((2, 1), (1, 3)),
+    "broadcast_to_rank": (x, 3),
     "broadcasted_iota": ("int32", (2, 3), 1), "clamp": (0.3, x, 0.6), "clz": (whole,), "collapse": (t, 0, 2),
-    "concatenate": ([x, y], 0), "cond": _run(lambda v: lax.cond(v[0] > 0.5, tnp.sin, tnp.cos, v), x), "conv": (image, filters, (1, 1), "SAME"),
+    "concatenate": ([x, y], 0), "cond": _run(lambda v: lax.cond(v[0] > 0.5, tnp.sin, tnp.cos, v), x),
+    "conv": (image, filters, (1, 1), "SAME"),
     "conv_dimension_numbers": ((1, 2, 5, 5), (3, 2, 3, 3), None), "conv_general_dilated": (image, filters, (1, 2), "VALID"),
     "conv_transpose": (tnp.moveaxis(image, 1, 3), tnp.transpose(filters, (2, 3, 1, 0)), (2, 2), "SAME"),
-    "conv_with_general_padding": (image, filters, (1, 1), [(1, 0), (0, 1)], (1, 1), (1, 1)), "convert_element_type": (x, "float64"),
+    "conv_with_general_padding": (image, filters, (1, 1), [(1, 0), (0, 1)], (1, 1), (1, 1)),
+    "convert_element_type": (x, "float64"),
     **{f"cum{kind}": (m, 0) for kind in ("sum", "prod", "max", "min", "logsumexp")},
-    "dot": (m, m), "dot_general": (m, m, (((1,), (0,)), ((), ()))), "dynamic_index_in_dim": (x, i), "dynamic_slice": (x, (i,), (2,)),
+    "dot": (m, m), "dot_general": (m, m, (((1,), (0,)), ((), ()))), "dynamic_index_in_dim": (x, i),
+    "dynamic_slice": (x, (i,), (2,)),
     "dynamic_slice_in_dim": (x, i, 2), "dynamic_update_index_in_dim": (x, y[:1], i, 0), "dynamic_update_slice": (x, y[:2], (i,)),
     "dynamic_update_slice_in_dim": (x, y[:2], i, 0), "expand_dims": (x, (0,)),
-    "fori_loop": _run(lambda v: lax.fori_loop(0, 4, lambda n, c: tnp.sin(c) + n, v), x), "full": ((2,), 3.0), "full_like": (x, 2.0),
+    "fori_loop": _run(lambda v: lax.fori_loop(0, 4, lambda n, c: tnp.sin(c) + n, v), x), "full": ((2,), 3.0),
+    "full_like": (x, 2.0),
     "gather": Use(x, whole[:, None], axes=(0,), sizes=(1,)), "igamma_grad_a": Use(x, y, of=(1,)),
     "index_in_dim": (x, 1), "integer_pow": (x, 3),
     "iota": ("int32", 4), "map": _run(lambda v: lax.map(tnp.sin, v), x), "pad": (x, 0.0, [(1, 2, 1)]),
     "padtype_to_pads": ((5, 5), (3, 3), (1, 1), "SAME"), "population_count": (whole,), "random_gamma_grad": Use(x, y, of=()),
     **{f"reduce_{kind}": (m, (0,)) for kind in ("max", "min", "prod", "sum")},
     **{f"reduce_{kind}": (mask, (0,)) for kind in ("and", "or")}, "reduce_xor": (whole, (0,)),
+    "reduce": (x, 0.0, lax.add, (0,)), "reduce_window": (image, 0.0, lax.add, (1, 1, 2, 2)),
+    "reduce_window_shape_tuple": ((4, 4), (2, 2), (1, 1), [(0, 0), (0, 0)]),
     "reshape": (x, (2, 2)), "rev": (x, (0,)), "scan": _run(lambda c, v: lax.scan(_step, c, v), x[0], y),
     "scatter": Use(x, whole[:2, None], y[:2, None], axes=(0,), sizes=(1,)), "select": (mask, x, y), "select_n": (mask, x, y),
     "shift_left": (whole, other), "shift_right_arithmetic": (whole, other), "shift_right_logical": (whole, other),
-    "slice": (x, (1,), (3,)), "slice_in_dim": (x, 1, 3), "sort_key_val": (x, y), "split": (x, (1, 3)), "squeeze": (x[None], (0,)),
+    "slice": (x, (1,), (3,)), "slice_in_dim": (x, 1, 3), "sort_key_val": (x, y), "split": (x, (1, 3)),
+    "squeeze": (x[None], (0,)),
     "switch": _run(lambda n, v: lax.switch(n, [tnp.sin, tnp.cos, tnp.tanh], v), i, x), "top_k": (x, 2), "transpose": (m, (1, 0)),
     "while_loop": _run(lambda v: lax.while_loop(lambda c: tnp.sum(c) < 9, lambda c: c * 1.5, v, max_steps=20), x),
     "zeta": Use(x + 1.5, y, of=(1,)), "stop_gradient": Use(x, derivative="zero"),
@@ -287,7 +307,8 @@ def _methods(with_keys: bool) -> Callable[[Any], Any]:
 
 TREE: dict[str, Any] = {
     "all": ({"a": 1, "b": 2},), "broadcast": (x, {"a": 0, "b": 0}), "flatten": Use(_both, call=lambda v: tree.flatten(v)[0]),
-    "flatten_with_path": Use(_both, call=lambda v: [leaf for _, leaf in tree.flatten_with_path(v)[0]]), "keystr": ((tree.DictKey("a"),),),
+    "flatten_with_path": Use(_both, call=lambda v: [leaf for _, leaf in tree.flatten_with_path(v)[0]]),
+    "keystr": ((tree.DictKey("a"),),),
     "leaves": (_both,), "leaves_with_path": Use(_both, call=lambda v: [leaf for _, leaf in tree.leaves_with_path(v)]),
     "map": (lambda v: v * 2, _both), "map_with_path": (lambda path, v: v * len(path), _both), "reduce": (tnp.multiply, _both),
     "register_dataclass": _registered(lambda kind: tree.register_dataclass(dataclasses.dataclass(kind), ["content"], [])),
@@ -297,9 +318,9 @@ TREE: dict[str, Any] = {
         lambda kind: tree.register_pytree_with_keys(
             kind, lambda n: (((tree.GetAttrKey("content"), n.content),), None), lambda aux, c: kind(*c))),
     "register_pytree_node_class": _registered(_methods(False)), "register_pytree_with_keys_class": _registered(_methods(True)),
-    "register_static": Use(call=lambda: tree.leaves(tree.register_static(type("Setting", (), {}))())), "static": Use(),
-    "structure": (_both,), "transpose": (_pair, tree.structure([0, 0]), {"a": [x, y], "b": ([z, x], None)}),
-    "unflatten": (_pair, [x, y]), "Partial": Use(call=lambda: None),
+    "register_static": Use(call=lambda: tree.leaves(tree.register_static(type("Setting", (), {}))())),
+        "structure": (_both,), "transpose": (_pair, tree.structure([0, 0]), {"a": [x, y], "b": ([z, x], None)}),
+    "unflatten": (_pair, [x, y]), "Partial": _run(lambda v: tinyfn.jit(lambda f: f(2.0))(tree.Partial(tnp.multiply, v)), x),
 }  # fmt: skip
 
 
@@ -314,7 +335,8 @@ def _optimized(make: Callable[[], Any]) -> Use:
 
 
 OPTIMIZERS: dict[str, Any] = {
-    **{name: _optimized(lambda name=name: getattr(optax_like, name)(1e-2)) for name in ("sgd", "adam", "adamw", "lamb", "lars", "muon")},
+    **{name: _optimized(lambda name=name: getattr(optax_like, name)(1e-2))
+       for name in ("sgd", "adam", "adamw", "lamb", "lars", "muon")},
     "group": _optimized(lambda: optax_like.group(lambda path: "all", {"all": optax_like.sgd(1e-2)})), "newton_schulz": (m,),
     "set_learning_rate": _run(lambda rate: optax_like.set_learning_rate(optax_like.sgd(1e-2).init({"w": m}), rate), x[0]),
 }  # fmt: skip
@@ -327,8 +349,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Functions that work on files, devices or the terminal, with where they are tested.
 NOT_RUN: dict[str, str] = {
-    "tinyfn.numpy.load": "tests/test_numpy.py", "tinyfn.numpy.save": "tests/test_numpy.py", "tinyfn.numpy.savez": "tests/test_numpy.py",
+    "tinyfn.numpy.load": "tests/numpy/test_namespace.py", "tinyfn.numpy.save": "tests/numpy/test_namespace.py",
+    "tinyfn.numpy.savez": "tests/numpy/test_namespace.py",
+    "tinyfn.Variable": "tests/trace/test_sint.py", "tinyfn.tree.static": "tests/trace/test_pytree.py",
     "tinyfn.debug.breakpoint": "tests/debugging/test_effects.py",
     **{f"tinyfn.checkpoint.{name}": "tests/checkpoint" for name in (
-        "get_parameters", "get_state_dict", "load_state_dict", "restore", "safe_load", "safe_load_metadata", "safe_save", "save")},
+        "get_parameters", "get_state_dict", "load_state_dict", "restore", "safe_load", "safe_load_metadata", "safe_save",
+        "save")},
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""What a function does with one tuple of arguments: run under jit, grad and vmap, with each dtype, and lowered for each device."""
+"""What a function does with one tuple of arguments: run under jit, grad and vmap, with each dtype,
+and lowered for each device."""
 
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ class Row:
         step, tolerance = (1e-2, 2e-3) if narrow else (1e-6, 1e-6)
         directions = [tnp.asarray(generator.normal(size=a.shape)) for a in chosen]
         ahead, behind = (
-            float(loss(*[a + sign * step * d for a, d in zip(chosen, directions, strict=True)])) for sign in (1, -1)
+            float(loss(*[a + sign * step * d for a, d in zip(chosen, directions, strict=True)]))
+            for sign in (1, -1)
         )
         slope = sum(float(tnp.sum(g * d)) for g, d in zip(eager, directions, strict=True))
         if abs(slope - (ahead - behind) / (2 * step)) > tolerance * max(1.0, abs(slope)):
@@ -202,7 +204,11 @@ class Row:
             except REFUSED:
                 return True  # of one width only
             for a, b in zip(leaves(result), leaves(exact), strict=True):
-                if dtypes.is_inexact(a.dtype) and dtypes.is_inexact(b.dtype) and not near(a, b, ACCURACY[name]):
+                if (
+                    dtypes.is_inexact(a.dtype)
+                    and dtypes.is_inexact(b.dtype)
+                    and not near(a, b, ACCURACY[name])
+                ):
                     raise AssertionError(f"{self.name} of {name} is not what it is in {wide}")
         return True
 

@@ -1,6 +1,7 @@
 """The table of public names in docs/names.md, made by running each of them: `python scripts/names.py` writes it anew.
 
-Modules are found from `tinyfn.__all__` on. What functions are called with is in name_arguments.py, what is run in name_rows.py."""
+Modules are found from `tinyfn.__all__` on. What functions are called with is in name_arguments.py, what is run in
+name_rows.py."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tinyfn
-from scripts.name_arguments import NOT_RUN
+from scripts.name_arguments import ARGUMENTS, NOT_RUN
 from scripts.name_rows import Row
 
 PATH = Path(__file__).parents[1] / "docs" / "names.md"
@@ -28,8 +29,10 @@ Made by `python scripts/names.py`, which runs every function.
 - **grad**: ✓: in float64 the gradient, eager and compiled, is the limit of differences along a random direction; *of the
   distribution*: a sampler that rejects, whose gradient is finite, and that of its distribution (tests/test_random_samplers.py).
 - **vmap**: ✓: each of two lanes that differ is what the function gives for it.
-- **dtypes**: what the first floats (or integers) among the arguments may be: the result is the same under jit, and as accurate as
-  the dtype. Tried were bool; int8, uint32, int64 (*ints*); float16, bfloat16, float32, float64 (*floats*); complex64, complex128.
+- **dtypes**: what the first floats (or integers) among the arguments may be: the result is the same under jit, and as
+accurate as
+  the dtype. Tried were bool; int8, uint32, int64 (*ints*); float16, bfloat16, float32, float64 (*floats*); complex64,
+  complex128.
 - **devices**: *cpu, cuda*: kernels alone, written for both. Else what runs beside kernels on the CPU.
 
 *known*: needs values that are known to Python. Empty: has no meaning, since there are no arrays or no floats.
@@ -61,13 +64,22 @@ def public(module: ModuleType) -> list[str]:
 
 
 def is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, (type, np.dtype, ModuleType)) and not hasattr(value, "__origin__")
+    return (
+        callable(value)
+        and not isinstance(value, (type, np.dtype, ModuleType))
+        and not hasattr(value, "__origin__")
+    )
 
 
 def rows(title: str, module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     """The module's functions that are run."""
     found = [(name, getattr(module, name)) for name in public(module)]
-    return [(name, value) for name, value in found if is_function(value) and f"{title}.{name}" not in NOT_RUN]
+    given = ARGUMENTS.get(title, {})
+    return [
+        (name, value)
+        for name, value in found
+        if (is_function(value) or name in given) and f"{title}.{name}" not in NOT_RUN
+    ]
 
 
 def line(title: str, name: str, function: Callable[..., Any], every_dtype_compiled: bool = True) -> str:
@@ -81,16 +93,28 @@ def section(title: str, module: ModuleType, lines: Collection[str]) -> str:
     """A module's part of the table, given the lines of its functions."""
     parts = [f"## {title}"]
     if lines:
-        parts.append("\n".join(["| name | jit | grad | vmap | dtypes | devices |", "|---|---|---|---|---|---|", *lines]))
+        parts.append(
+            "\n".join(
+                ["| name | jit | grad | vmap | dtypes | devices |", "|---|---|---|---|---|---|", *lines]
+            )
+        )
     shown = {name for name, _ in rows(title, module)}
     others = [name for name in public(module) if name not in shown]
-    types = [n for n in others if isinstance(getattr(module, n), (type, np.dtype)) or hasattr(getattr(module, n), "__origin__")]
+    types = [
+        n
+        for n in others
+        if isinstance(getattr(module, n), (type, np.dtype)) or hasattr(getattr(module, n), "__origin__")
+    ]
     files = [n for n in others if f"{title}.{n}" in NOT_RUN]
     inner = [n for n in others if isinstance(getattr(module, n), ModuleType)]
     rest = [n for n in others if n not in {*types, *files, *inner}]
     for what, names in (("Types", types), ("Constants", rest), ("Modules", inner), ("Not run here", files)):
         if names:
-            tested = " (" + ", ".join(sorted({NOT_RUN[f"{title}.{n}"] for n in names})) + ")" if names is files else ""
+            tested = (
+                " (" + ", ".join(sorted({NOT_RUN[f"{title}.{n}"] for n in names})) + ")"
+                if names is files
+                else ""
+            )
             parts.append(f"{what}{tested}: {', '.join(sorted(names))}.")
     return "\n\n".join(parts)
 

@@ -17,29 +17,38 @@ REQUIRED = {
         key PRNGKey split fold_in key_data wrap_key_data clone bits KeyReuseError
         ball bernoulli beta binomial categorical cauchy chisquare choice dirichlet double_sided_maxwell exponential f gamma
         generalized_normal geometric gumbel laplace loggamma logistic lognormal maxwell multinomial multivariate_normal normal
-        orthogonal pareto permutation poisson rademacher randint rayleigh t triangular truncated_normal uniform wald weibull_min""",
+        orthogonal pareto permutation poisson rademacher randint rayleigh t triangular truncated_normal uniform wald
+        weibull_min""",
     "tinyfn.numpy": """
-        array ones arange zeros sum sin asarray dot mean where allclose zeros_like cos sqrt abs exp maximum all log ones_like stack
-        max concatenate reshape tile einsum expand_dims linspace matmul full tanh pad square broadcast_to isnan array_equal argmax
-        clip moveaxis issubdtype result_type real minimum split isfinite vdot transpose eye equal empty logical_and linalg finfo any
+        array ones arange zeros sum sin asarray dot mean where allclose zeros_like cos sqrt abs exp maximum all log ones_like
+        stack
+        max concatenate reshape tile einsum expand_dims linspace matmul full tanh pad square broadcast_to isnan array_equal
+        argmax
+        clip moveaxis issubdtype result_type real minimum split isfinite vdot transpose eye equal empty logical_and linalg
+        finfo any
         sign imag round take outer tril squeeze vstack array_split roll identity conj tensordot iscomplexobj flip repeat
-        promote_types power isinf prod negative copy take_along_axis not_equal min diag logical_or astype var multiply add logaddexp
+        promote_types power isinf prod negative copy take_along_axis not_equal min diag logical_or astype var multiply add
+        logaddexp
         invert full_like cumsum concat rot90 piecewise iinfo conjugate vectorize nextafter logical_not log1p isclose floor
         count_nonzero convolve arctanh triu swapaxes select save polyval nansum nanargmin nanargmax nan_to_num mod hypot
         greater_equal expm1 broadcast_shapes broadcast_arrays
         std sort argsort argmin ravel hstack meshgrid logspace log2 log10 less less_equal greater inner empty_like cumprod cbrt
         bincount average atleast_1d atleast_2d atleast_3d unravel_index ravel_multi_index nonzero argwhere flatnonzero unique
-        searchsorted digitize histogram interp percentile quantile median cross kron trace diagonal triu_indices tril_indices diff
-        ediff1d nanmean nanmax nanmin nanstd ceil trunc rint floor_divide remainder divmod fmod sinh cosh tan arcsin arccos arctan
+        searchsorted digitize histogram interp percentile quantile median cross kron trace diagonal triu_indices tril_indices
+        diff
+        ediff1d nanmean nanmax nanmin nanstd ceil trunc rint floor_divide remainder divmod fmod sinh cosh tan arcsin arccos
+        arctan
         arctan2 deg2rad exp2 reciprocal gcd lcm bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift isin insert
-        delete append apply_along_axis column_stack dstack gradient trapezoid cov corrcoef lexsort partition top_k matrix_transpose
+        delete append apply_along_axis column_stack dstack gradient trapezoid cov corrcoef lexsort partition top_k
+        matrix_transpose
         vecdot matvec isscalar ndim shape size subtract divide pi e inf nan newaxis savez load
         compress from_dlpack can_cast isdtype
         bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128""",
     "tinyfn.lax": """
         scan cond switch while_loop fori_loop map associative_scan dot_general select broadcast_in_dim broadcasted_iota
         conv_general_dilated stop_gradient rsqrt dynamic_slice bitcast_convert_type convert_element_type dynamic_update_slice
-        dynamic_update_slice_in_dim top_k conv_transpose sort cumsum erf lgamma digamma igamma clamp gather scatter""",
+        dynamic_update_slice_in_dim top_k conv_transpose sort cumsum erf lgamma digamma igamma clamp gather scatter
+        reduce_window""",
     "tinyfn.nn": """
         relu softmax one_hot sigmoid log_softmax gelu silu softplus tanh log_sigmoid dot_product_attention elu celu selu glu
         leaky_relu hard_tanh hard_sigmoid hard_silu hard_swish mish squareplus logsumexp standardize log1mexp initializers""",
@@ -50,7 +59,8 @@ REQUIRED = {
         cholesky solve inv det slogdet eigh qr svd norm pinv lstsq matrix_power matrix_rank matrix_norm""",
     "tinyfn.fft": """
         fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift""",
-    "tinyfn.scipy.special": "erf erfinv gammaln digamma gammainc betainc logsumexp logit ndtr i0 i0e i1 i1e polygamma xlogy expit",
+    "tinyfn.scipy.special": """
+        erf erfinv gammaln digamma gammainc betainc logsumexp logit ndtr i0 i0e i1 i1e polygamma xlogy expit""",
     "tinyfn.ops": "segment_sum segment_prod segment_max segment_min",
 }
 # Methods and attributes of arrays.

@@ -46,8 +46,12 @@ def test_every_public_name_is_in_the_table_and_nothing_in_it_is_wrong() -> None:
     for title, module in MODULES.items():
         section = TEXT.split(f"\n## {title}\n")[1].split("\n## ")[0].strip()
         lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
-        assert names.section(title, module, lines) == f"## {title}\n\n{section}", "run `python scripts/names.py`"
-        assert [line.split(" | ")[0] for line in lines] == [f"| {name}" for name, _ in names.rows(title, module)]
+        assert names.section(title, module, lines) == f"## {title}\n\n{section}", (
+            "run `python scripts/names.py`"
+        )
+        assert [line.split(" | ")[0] for line in lines] == [
+            f"| {name}" for name, _ in names.rows(title, module)
+        ]
 
 
 def test_a_sample_of_the_table_is_what_running_it_gives() -> None:

@@ -451,3 +451,13 @@ def test_results_keep_their_dtypes_and_weak_types() -> None:
     half = array([1.0, 2.0], "float16")
     assert vmap(grad(f))(half).dtype == np.float16
     same(grad(lambda x: total(f(x)))(half), np.array([30.0, 120.0], np.float16))
+
+
+def test_rules_are_not_run_for_integers() -> None:
+    f = tinyfn.custom_jvp(lambda x: x**2)
+    f.defjvp(lambda p, t: (p[0] ** 2, 2 * p[0] * t[0]))
+    g = tinyfn.custom_vjp(lambda x: x**2)
+    g.defvjp(lambda x: (x**2, x), lambda x, ct: (2 * x * ct,))
+    for function in (f, g):
+        assert int(tinyfn.jit(function)(3)) == 9
+        assert tinyfn.vmap(function)(np.arange(3)).tolist() == [0, 1, 4]

@@ -291,7 +291,7 @@ def _values(position: UOp, ranges: Sequence[UOp]) -> np.ndarray | None:
     """All values of a position for the points of ranges, in order; None if there are too many, or it depends on data."""
     sizes = [size_of(r) for r in ranges]
     used = toposort([position])
-    if _size(ranges) > ENUMERATED or any(node.op is LOAD for node in used):
+    if _size(ranges) > ENUMERATED or any(node.op in (LOAD, RESULT) for node in used):
         return None
     grids = np.meshgrid(*[np.arange(n) for n in sizes], indexing="ij") if ranges else []
     bindings: dict[UOp, Any] = {r: grid.reshape(-1) for r, grid in zip(ranges, grids, strict=True)}

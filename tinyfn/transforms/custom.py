@@ -103,6 +103,10 @@ class _Custom:
             found.called = True
         return isinstance(found, _FirstRun)
 
+    def _has_derivative(self, given: Arguments, primal: Traced) -> bool:
+        """Whether there are floats that the function depends on: else its rules, which may not fit integers, say nothing."""
+        return any(dtypes.is_inexact(a.dtype) for a in (*given.arrays, *primal.graph.captured))
+
     def _trace_rule(
         self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None
     ) -> Traced:
@@ -254,6 +258,8 @@ class custom_jvp(_Custom):
 
         call.__name__ = self.__name__
         primal = trace_function(call, "custom_jvp", given.arrays, given.rebuild, given.name, given.arrays)
+        if not self._has_derivative(given, primal):
+            return self.function(*args)
         tangents = [Aval(a.dtype, a.shape) for a in given.arrays if dtypes.is_inexact(a.dtype)]
 
         def rule(primals: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
@@ -344,6 +350,8 @@ class custom_vjp(_Custom):
         tree: list[Any] = [None]
         call.__name__, call_forward.__name__ = self.__name__, f"forward_{self.__name__}"
         primal = trace_function(call, "custom_vjp", given.arrays, given.rebuild, given.name, given.arrays)
+        if not self._has_derivative(given, primal):
+            return self.function(*args)
         inexact = [node for node in primal.graph.outputs if dtypes.is_inexact(node.dtype)]
 
         def call_backward(residual: Any, cotangent: Any) -> Any:
