@@ -49,7 +49,9 @@ from .transforms import (
 
 if TYPE_CHECKING:
     from . import (
+        ad_checkpoint,
         checkpoint,
+        checkpoint_policies,
         checks,
         debug,
         experimental,
@@ -80,7 +82,9 @@ __all__ = [
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
     "Variable",
+    "ad_checkpoint",
     "checkpoint",
+    "checkpoint_policies",
     "checks",
     "custom_jvp",
     "custom_vjp",
@@ -124,7 +128,7 @@ __all__ = [
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
 _ON_DEMAND = frozenset(
-    "checkpoint checks debug experimental fft lax linalg nn ops optax_like random scipy".split()
+    "ad_checkpoint checkpoint checkpoint_policies checks debug experimental fft lax linalg nn ops optax_like random scipy".split()
 )
 
 

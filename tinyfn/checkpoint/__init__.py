@@ -43,10 +43,10 @@ __all__ = [
 
 
 class _Module(ModuleType):
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         from ..transforms.remat import remat
 
-        return remat(function)
+        return remat(function, **options)
 
 
 sys.modules[__name__].__class__ = _Module

@@ -27,6 +27,7 @@ _COMMON = frozenset(
         "convert",
         "where",
         "stop_gradient",
+        "checkpoint_name",
         "eq",
         "ne",
         "lt",

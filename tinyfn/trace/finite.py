@@ -23,6 +23,11 @@ def remember_line(node: UOp) -> None:
         _lines[node] = user_line()
 
 
+def line_of(node: UOp) -> str | None:
+    """The user's line on which a node was traced, if it was kept."""
+    return _lines.get(node)
+
+
 def inherit_line(node: UOp, made: Iterable[UOp | None]) -> None:
     """What a transform made of a node is from the node's line, as far as it is new."""
     line = _lines.get(node)

@@ -155,6 +155,7 @@ def _build() -> RuleSet:
     rule("not not x", Pattern(p.bitwise_not, (Pattern(p.bitwise_not, (x,)),)), lambda x: x)
     rule("x ** 1, x ** 2", Pattern(p.integer_pow, (x,), name="node"), _small_power)
     rule("stop_gradient", Pattern(p.stop_gradient, (x,)), lambda x: x)
+    rule("checkpoint_name", Pattern(p.checkpoint_name, (x,)), lambda x: x)
     for chosen in _spread_constant("c"):
         rule("where of a constant", Pattern(p.where, (chosen, x, y)), lambda c, x, y: x if c.value else y)
     rule("where of equals", Pattern(p.where, (y, x, x)), lambda x, y: x)

@@ -7,11 +7,14 @@ environment variable, `TINYFN_DEBUG_NANS=1`. They hold for all threads.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # Whether a jitted function may not take the shortest path to its program: for call paths that can't ask for more.
 general_path = False
 _timed = False
+_lines = 0  # how many blocks of keep_lines there are
 
 
 class _Switch:
@@ -69,6 +72,24 @@ def set_timed(timed: bool) -> None:
     _update()
 
 
+@contextmanager
+def keep_lines() -> Iterator[None]:
+    """Within, nodes keep the user's lines on which they are traced."""
+    global _lines
+    _lines += 1
+    _update()
+    try:
+        yield
+    finally:
+        _lines -= 1
+        _update()
+
+
+def keeps_lines() -> bool:
+    """Whether nodes keep the user's lines on which they are traced."""
+    return _lines > 0 or checks_values()
+
+
 def checks_values() -> bool:
     """Whether results are looked at."""
     return debug_nans.is_on or debug_infs.is_on
@@ -76,7 +97,7 @@ def checks_values() -> bool:
 
 def _update() -> None:
     global general_path
-    general_path = _timed or disable_jit.is_on or checks_values()
+    general_path = _timed or disable_jit.is_on or keeps_lines()
 
 
 _update()

@@ -313,7 +313,7 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
         if primitive.family == "structured" and primitive.has_effects(params):
             return [tracer(trace, result) for result in trace.perform(primitive, nodes, params)]
         node = primitive.node(*nodes, **params)
-        if switches.general_path and switches.checks_values():
+        if switches.general_path and switches.keeps_lines():
             finite.remember_line(node)
         dtype: Any = node.dtype
         if type(dtype) is tuple:
@@ -492,7 +492,7 @@ def apply(
         if graph.has_effects and trace.token is not None:
             lifted[hooks.start()] = trace.token
         nodes = substitute([*graph.outputs, *(memo or ())], lifted)
-        if switches.general_path and switches.checks_values():
+        if switches.general_path and switches.keeps_lines():
             for node, new in zip(order := graph.nodes(), substitute(order, lifted), strict=True):
                 finite.inherit_line(node, [new])
         count = len(graph.outputs)

@@ -127,6 +127,51 @@ def normalize_positions(
     return tuple(result)
 
 
+def marked_arguments(
+    transform: str,
+    what: str,
+    function: Callable[..., Any],
+    numbers: int | Sequence[int] | None,
+    names: str | Sequence[str] | None,
+) -> tuple[frozenset[int], frozenset[str]]:
+    """Positions and names of the arguments meant, each completed from the other by the function's signature.
+
+    `what` is the option's name without `_argnums` and `_argnames`. Raises ValueError for a parameter that is not there."""
+    positions = [] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
+    keywords = [] if names is None else [names] if isinstance(names, str) else list(names)
+    if not positions and not keywords:
+        return frozenset(), frozenset()
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset(positions), frozenset(keywords)
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    any_position = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    found_positions, found_names = set(), set(keywords)
+    for position in positions:
+        actual = position + len(by_position) if position < 0 else position
+        if not 0 <= actual < len(by_position) and not any_position:
+            raise ValueError(
+                f"{transform} of {describe_function(function)}: {what}_argnums has {position}, but it has {len(by_position)} "
+                f"positional parameters; at {user_line()}"
+            )
+        found_positions.add(actual)
+        if actual < len(by_position) and by_position[actual].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            found_names.add(by_position[actual].name)
+    for keyword in keywords:
+        known = [p.name for p in parameters]
+        if keyword not in known and not any_name:
+            raise ValueError(
+                f"{transform} of {describe_function(function)}: {what}_argnames has {keyword!r}, but its parameters are "
+                f"{', '.join(known)}; at {user_line()}"
+            )
+        found_positions.update(i for i, p in enumerate(by_position) if p.name == keyword)
+    return frozenset(found_positions), frozenset(found_names)
+
+
 def check_differentiable(
     transform: str,
     function: Callable[..., Any],
@@ -164,6 +209,6 @@ def with_float0(found: Iterable[Any], likes: Sequence[Any]) -> list[Any]:
 
 
 __all__ = [
-    "Arguments", "argument_names", "as_tuple", "check_differentiable", "float0_zeros", "normalize_positions",
+    "Arguments", "argument_names", "as_tuple", "check_differentiable", "float0_zeros", "marked_arguments", "normalize_positions",
     "positional_name", "with_float0",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from .structured import (
 )
 from .vjp import reverse
 from .vmap import batch_graph
+
+if TYPE_CHECKING:
+    from .saving import Policy
 
 Branches = tuple[Graph, ...]
 
@@ -73,38 +76,77 @@ class _Reverse(NamedTuple):
     gives: tuple[bool, ...]
 
 
+def _shared_places(values: Sequence[Sequence[UOp]]) -> tuple[list[Any], list[dict[UOp, int]]]:
+    """Places, by dtype and shape, that branches share for values of each; and where each branch has its own."""
+    places: list[Any] = []
+    where: list[dict[UOp, int]] = []
+    for nodes in values:
+        free = list(range(len(places)))
+        mine: dict[UOp, int] = {}
+        for node in nodes:
+            kind = (node.dtype, node.shape)
+            place = next((i for i in free if places[i] == kind), None)
+            if place is None:
+                place = len(places)
+                places.append(kind)
+            else:
+                free.remove(place)
+            mine[node] = place
+        where.append(mine)
+    return places, where
+
+
+def _filled(places: Sequence[Any], mine: dict[UOp, int]) -> list[UOp]:
+    """What a branch has in each place, zeros if nothing."""
+    filled = {place: node for node, place in mine.items()}
+    return [
+        filled[i] if i in filled else prims.broadcast(const(0, dtype), shape=shape, axes=())
+        for i, (dtype, shape) in enumerate(places)
+    ]
+
+
+class _Kept(NamedTuple):
+    """Branches of a checkpoint's two passes: `before` gives the results and what is kept, in `places` that branches share;
+    `again` takes the operands and those."""
+
+    before: Branches
+    again: Branches
+    places: list[Any]
+
+
+def _kept(branches: Branches, policy: Policy) -> _Kept:
+    from .saving import keep
+
+    def make() -> _Kept:
+        kept = [keep(branch.outputs, branch.outputs, policy) for branch in branches]
+        places, where = _shared_places([[value for value, _ in each.pairs] for each in kept])
+        before, again = [], []
+        for branch, each, mine in zip(branches, kept, where, strict=True):
+            stand_ins = {mine[value]: stand_in for value, stand_in in each.pairs}
+            taken = [stand_ins[i] if i in stand_ins else input_node(*kind) for i, kind in enumerate(places)]
+            before.append(Graph(branch.inputs, [*each.before, *_filled(places, mine)], name=branch.name))
+            again.append(Graph([*branch.inputs, *taken], each.again, name=f"{branch.name}_again"))
+        return _Kept(tuple(before), tuple(again), places)
+
+    return branches[0].derive(("cond kept", branches, policy), make)
+
+
 def _reversed(branches: Branches, needs: tuple[bool, ...]) -> _Reverse:
     def make() -> _Reverse:
         derived = [reverse(branch, needs) for branch in branches]
         count = len(branches[0].outputs)
         gives = tuple([any(flags) for flags in zip(*[each.gives for each in derived], strict=True)])
-        # Where each residual of each branch is: among the operands, or in a place that branches share.
-        places: list[Any] = []
-        where: list[dict[UOp, int]] = []
-        for each in derived:
-            free = list(range(len(places)))
-            mine: dict[UOp, int] = {}
-            for node in each.forward.outputs[count:]:
-                if node in each.forward.inputs:
-                    continue
-                kind = (node.dtype, node.shape)
-                place = next((i for i in free if places[i] == kind), None)
-                if place is None:
-                    place = len(places)
-                    places.append(kind)
-                else:
-                    free.remove(place)
-                mine[node] = place
-            where.append(mine)
+        # Residuals that are operands are there already.
+        places, where = _shared_places(
+            [
+                [node for node in each.forward.outputs[count:] if node not in each.forward.inputs]
+                for each in derived
+            ]
+        )
         forward, backward = [], []
         for each, mine in zip(derived, where, strict=True):
-            filled = {place: node for node, place in mine.items()}
-            kept = [
-                filled[i] if i in filled else prims.broadcast(const(0, dtype), shape=shape, axes=())
-                for i, (dtype, shape) in enumerate(places)
-            ]
             inputs, outputs = each.forward.inputs, each.forward.outputs
-            forward.append(Graph(inputs, [*outputs[:count], *kept], name=each.forward.name))
+            forward.append(Graph(inputs, [*outputs[:count], *_filled(places, mine)], name=each.forward.name))
             operands = [input_node(node.dtype, node.shape) for node in inputs]
             residuals = [input_node(dtype, shape) for dtype, shape in places]
             cts = [input_node(n.dtype, n.shape) for n in outputs[:count] if dtypes.is_inexact(n.dtype)]
@@ -305,6 +347,16 @@ class Cond(Structured):
                 else [where_lanes(here, new, old) for new, old in zip(mine, results, strict=True)]
             )
         return results, [True] * len(results)
+
+    def keep(
+        self, by: Policy, before: Sequence[UOp], again: Sequence[UOp], *, branches: Branches, any_lane: bool
+    ) -> Any:
+        derived = _kept(branches, by)
+        results = self.apply(*before, branches=derived.before, any_lane=any_lane)
+        count = len(branches[0].outputs)
+        stand_ins = [input_node(*kind) for kind in derived.places]
+        repeated = self.apply(*again, *stand_ins, branches=derived.again, any_lane=any_lane)
+        return results[:count], repeated, list(zip(results[count:], stand_ins, strict=True))
 
     def samples(self) -> Iterator[Sample]:
         def branch(name: str, function: Any) -> Graph:

@@ -61,17 +61,40 @@ class Rules:
         return last[1]
 
 
-class CustomJvp(Structured):
+class _CustomCall(Structured):
+    """A call of a custom function: the results of `graph`, whose derivatives are `rules`.
+
+    The first `count` arguments are the function's; those after them are what function and rules closed over."""
+
+    params = ("graph", "rules", "count", "label")
+
+    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
+        return check_arguments(label, graph, args)
+
+    def batch_results(
+        self,
+        size: Any,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        graph: Graph,
+        rules: Rules,
+        count: int,
+        label: str,
+    ) -> Any:
+        args = instantiate_batch(size, args, batched)
+        derived = _batch_everything(graph, size)
+        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
+        return results, [True] * len(results)
+
+
+class CustomJvp(_CustomCall):
     """The results of `graph`, whose tangents a rule computes from the first `count` arguments and their tangents.
 
     The arguments after those are what function and rule closed over. The rule's inputs are: the arguments, the tangents
     of the inexact ones, what was closed over; its results: the tangents of the inexact results."""
 
-    params = ("graph", "rules", "count", "label")
     name = "custom_jvp"
-
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return check_arguments(label, graph, args)
 
     def jvp_results(
         self,
@@ -141,22 +164,6 @@ class CustomJvp(Structured):
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 
-    def batch_results(
-        self,
-        size: Any,
-        args: Sequence[UOp],
-        batched: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        args = instantiate_batch(size, args, batched)
-        derived = _batch_everything(graph, size)
-        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
-        return results, [True] * len(results)
-
     def samples(self) -> Iterator[Sample]:
         # x sin(x), with its derivative.
         x, t = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))
@@ -166,18 +173,14 @@ class CustomJvp(Structured):
         yield Sample((np.array([0.5, -1.0, 2.0], np.float32),), params)
 
 
-class CustomVjp(Structured):
+class CustomVjp(_CustomCall):
     """The results of `graph`, whose reverse mode is two rules, forward (results and residuals) and backward.
 
     The arguments after the first `count` are what function and rules closed over. The inputs of graph and forward are
     the arguments; those of backward: residuals, cotangents of the inexact results, what was closed over; its results:
     cotangents of the inexact ones among the first `count` arguments."""
 
-    params = ("graph", "rules", "count", "label")
     name = "custom_vjp"
-
-    def out(self, *args: Any, graph: Graph, rules: Rules, count: int, label: str) -> Any:
-        return check_arguments(label, graph, args)
 
     def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], **params: Any) -> Any:
         raise TypeError(
@@ -214,22 +217,6 @@ class CustomVjp(Structured):
         found = iter(rules.graphs[1].inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
-
-    def batch_results(
-        self,
-        size: Any,
-        args: Sequence[UOp],
-        batched: Sequence[bool],
-        *,
-        graph: Graph,
-        rules: Rules,
-        count: int,
-        label: str,
-    ) -> Any:
-        args = instantiate_batch(size, args, batched)
-        derived = _batch_everything(graph, size)
-        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
-        return results, [True] * len(results)
 
     def samples(self) -> Iterator[Sample]:
         x, ct = input_node(dtypes.float32, (3,)), input_node(dtypes.float32, (3,))

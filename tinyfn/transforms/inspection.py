@@ -10,7 +10,7 @@ from ..trace import pytree
 from ..trace.array import Array, as_array
 from ..trace.graph import Graph
 from ..trace.interface import ShapeDtypeStruct
-from ..trace.tracing import trace_function
+from ..trace.tracing import Traced, trace_function
 from .arguments import argument_names
 
 
@@ -23,9 +23,10 @@ def described(leaf: Any) -> Any:
     return as_array(leaf)
 
 
-def _trace(
+def traced_function(
     function: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+) -> Traced:
+    """The function, traced on arguments of which only dtypes and shapes matter."""
     leaves, tree = pytree.flatten((args, kwargs))
     names = None
 
@@ -47,7 +48,7 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of `function` with a ShapeDtypeStruct in the place of each array; nothing is computed.
 
     The arguments may be arrays or anything with a shape and a dtype."""
-    traced = _trace(function, "eval_shape", args, kwargs)
+    traced = traced_function(function, "eval_shape", args, kwargs)
     leaves = [ShapeDtypeStruct(node.shape, node.dtype) for node in traced.graph.outputs]
     return pytree.unflatten(traced.out_tree, leaves)
 
@@ -59,7 +60,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
 
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Graph:
-        graph: Graph = _trace(function, "make_graph", args, kwargs).graph
+        graph: Graph = traced_function(function, "make_graph", args, kwargs).graph
         for node, name in zip(graph.arguments, argument_names(function, args, kwargs), strict=True):
             node.arg.name = name
         return graph
@@ -67,4 +68,4 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     return traced
 
 
-__all__ = ["ShapeDtypeStruct", "described", "eval_shape", "make_graph"]
+__all__ = ["ShapeDtypeStruct", "described", "eval_shape", "make_graph", "traced_function"]

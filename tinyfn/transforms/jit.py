@@ -21,7 +21,7 @@ from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
 from ..trace.errors import user_line
 from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules
-from .arguments import Arguments, positional_name
+from .arguments import Arguments, marked_arguments, positional_name
 from .fast_call import MISS
 from .traced import TracedProgram
 
@@ -324,48 +324,6 @@ def _exactly(value: Any) -> Any:
     return type(value), str(value) if isinstance(value, (float, complex)) else None
 
 
-def _positions(
-    what: str,
-    function: Callable[..., Any],
-    numbers: int | Sequence[int] | None,
-    names: str | Sequence[str] | None,
-) -> tuple[frozenset[int], frozenset[str]]:
-    """Positions and names of the arguments meant, each completed from the other by the function's signature."""
-    positions = [] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
-    keywords = [] if names is None else [names] if isinstance(names, str) else list(names)
-    if not positions and not keywords:
-        return frozenset(), frozenset()
-    import inspect
-
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return frozenset(positions), frozenset(keywords)
-    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    any_position = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    found_positions, found_names = set(), set(keywords)
-    for position in positions:
-        actual = position + len(by_position) if position < 0 else position
-        if not 0 <= actual < len(by_position) and not any_position:
-            raise ValueError(
-                f"jit of {describe_function(function)}: {what}_argnums has {position}, but it has {len(by_position)} "
-                "positional parameters"
-            )
-        found_positions.add(actual)
-        if actual < len(by_position) and by_position[actual].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            found_names.add(by_position[actual].name)
-    for keyword in keywords:
-        known = [p.name for p in parameters]
-        if keyword not in known and not any_name:
-            raise ValueError(
-                f"jit of {describe_function(function)}: {what}_argnames has {keyword!r}, but its parameters are "
-                f"{', '.join(known)}"
-            )
-        found_positions.update(i for i, p in enumerate(by_position) if p.name == keyword)
-    return frozenset(found_positions), frozenset(found_names)
-
-
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -390,8 +348,8 @@ def jit(
         )
     if not callable(function):
         raise TypeError(f"jit takes a function, not {type(function).__name__}")
-    static = _positions("static", function, static_argnums, static_argnames)
-    donate = _positions("donate", function, donate_argnums, donate_argnames)
+    static = marked_arguments("jit", "static", function, static_argnums, static_argnames)
+    donate = marked_arguments("jit", "donate", function, donate_argnums, donate_argnames)
     if static[0] & donate[0] or static[1] & donate[1]:
         raise ValueError(
             f"jit of {describe_function(function)}: an argument can't be both static and donated"

@@ -9,7 +9,7 @@ is repeated until nothing changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from .jvp import jvp_graph
 from .structured import Prepare, Structured, check_arguments
 from .vjp import Reverse, differentiated_nodes, reverse
 from .vmap import batch_graph
+
+if TYPE_CHECKING:
+    from .saving import Policy
 
 T = TypeVar("T")
 
@@ -408,6 +411,15 @@ class Scan(Structured):
             for y, flag in zip(results[carries:], loop.outputs[carries:], strict=True)
         ]
         return [*results[:carries], *ys], list(loop.outputs)
+
+    def keep(
+        self, by: Policy, before: Sequence[UOp], again: Sequence[UOp], *, graph: Graph, **params: Any
+    ) -> Any:
+        from .saving import keep_within, kept_graph
+
+        # What a step keeps is stacked; what all steps would keep alike is computed again.
+        kept = kept_graph(graph, by, params["carries"], params["constants"])
+        return keep_within(self, kept, before, again, params)
 
     def samples(self) -> Iterator[Sample]:
         def like(*shape: int, seed: int, dtype: Any = np.float32) -> np.ndarray:

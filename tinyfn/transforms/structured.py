@@ -8,7 +8,7 @@ Loops and branches, in `loops.py`, `while_loop.py` and `branches.py`, are ops of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..trace import switches
 from ..trace.graph import Graph
 from ..trace.prim import Primitive, Sample, hooks, instantiate, spell
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, substitute, toposort
+
+if TYPE_CHECKING:
+    from .saving import Policy
 
 # Makes of a graph what runs it: the function from its inputs' values to its outputs'.
 Prepare = Callable[[Graph], Callable[[list[Any]], list[Any]]]
@@ -91,6 +94,17 @@ class Structured(Primitive):
         """The results over a leading batch axis, and which of them have it."""
         raise NotImplementedError
 
+    def keep(
+        self, by: Policy, before: Sequence[UOp], again: Sequence[UOp], **params: Any
+    ) -> tuple[list[UOp], list[UOp], list[tuple[UOp, UOp]]]:
+        """The results in a checkpoint's forward pass, those in its second pass, and the values within that are kept, as the
+        policy says, each with its stand-in in the second pass."""
+        results = self.apply(*before, **params)
+        if not by.keeps(self, before, params):
+            return results, self.apply(*again, **params), []
+        stand_ins = [input_node(r.dtype, r.shape) for r in results]
+        return results, stand_ins, list(zip(results, stand_ins, strict=True))
+
 
 def check_arguments(name: str, graph: Graph, args: Sequence[Any]) -> tuple[Any, Any]:
     """The dtypes and shapes of a graph's results, after checking that the arguments fit its inputs."""
@@ -109,7 +123,7 @@ def cotangents_or_zeros(cts: Sequence[UOp | None], like: Sequence[UOp]) -> list[
 class Call(Structured):
     """The results of a graph on the arguments, computed by one program of its own where graphs are compiled."""
 
-    params = ("graph",)
+    params: tuple[str, ...] = ("graph",)
 
     def out(self, *args: Any, graph: Graph) -> Any:
         return check_arguments(self.name, graph, args)
@@ -153,11 +167,20 @@ class Call(Structured):
         results = iter(self.apply(*kept, *cotangents_or_zeros(cts, graph.outputs), graph=derived.backward))
         return [next(results) if gives else None for gives in derived.gives]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph) -> Any:
+    def batch_results(
+        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, **params: Any
+    ) -> Any:
         from .vmap import batch_graph
 
         derived, out_batched = batch_graph(graph, size, tuple(batched))
-        return self.apply(*args, graph=derived), list(out_batched)
+        return self.apply(*args, graph=derived, **params), list(out_batched)
+
+    def keep(
+        self, by: Policy, before: Sequence[UOp], again: Sequence[UOp], *, graph: Graph, **params: Any
+    ) -> Any:
+        from .saving import keep_within, kept_graph
+
+        return keep_within(self, kept_graph(graph, by), before, again, params)
 
     def samples(self) -> Iterator[Sample]:
         x = input_node(dtypes.float32, (3,))
@@ -169,26 +192,51 @@ class Call(Structured):
 
 
 class Checkpoint(Call):
-    """The results of a graph, of which nothing but the arguments is kept for the reverse pass: it runs again there."""
+    """The results of a graph, of which the reverse pass is given the arguments and what a policy keeps: it runs again there.
 
-    # What it computes again is not to be merged with what was computed before.
-    is_inlined = False
+    Unless `prevent_cse`, a program may have the graph in its place, where what is computed again may be merged with what was
+    computed before."""
 
-    def reference(self, *args: Any, graph: Graph) -> Any:
+    params = ("graph", "policy", "prevent_cse")
+
+    def contents(self, *, graph: Graph, policy: Any, prevent_cse: bool) -> Graph | None:
+        return None if prevent_cse else graph
+
+    def out(self, *args: Any, graph: Graph, policy: Any, prevent_cse: bool) -> Any:
+        return check_arguments(self.name, graph, args)
+
+    def reference(self, *args: Any, graph: Graph, **params: Any) -> Any:
         # Outside of jit the graph is a new one each time.
         return self.execute(step_by_step, args, graph=graph)
 
-    def jvp_results(self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph) -> Any:
+    def jvp_results(
+        self, args: Sequence[UOp], tangents: Sequence[UOp | None], *, graph: Graph, **params: Any
+    ) -> Any:
         from .jvp import jvp_graph
+        from .saving import forward_again
 
-        derived, nonzero = jvp_graph(graph, tuple([t is not None for t in tangents]))
-        results = self.apply(*args, *[t for t in tangents if t is not None], graph=derived)
+        flags, given = tuple([t is not None for t in tangents]), [t for t in tangents if t is not None]
         count = len(graph.outputs)
-        found = iter(results[count:])
+        if params["policy"] is None:
+            # One call, as forward mode computes nothing again.
+            derived, nonzero = jvp_graph(graph, flags)
+            results = self.apply(*args, *given, graph=derived, **params)
+            found = iter(results[count:])
+        else:
+            parts = forward_again(graph, flags, params["policy"])
+            results, nonzero = self.apply(*args, graph=parts.before, **params), parts.gives
+            read = [args[i] for i in parts.inputs]
+            found = iter(self.apply(*read, *results[count:], *given, graph=parts.after, **params))
         return results[:count], [next(found) if is_nonzero else None for is_nonzero in nonzero]
 
-    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph) -> Any:
-        return self.apply(*args, graph=graph), None
+    def vjp_forward(self, args: Sequence[UOp], needs: Sequence[bool], *, graph: Graph, **params: Any) -> Any:
+        from .saving import reverse_again
+
+        results = self.apply(
+            *args, graph=reverse_again(graph, tuple(needs), params["policy"]).before, **params
+        )
+        count = len(graph.outputs)
+        return results[:count], results[count:]
 
     def vjp_backward(
         self,
@@ -198,12 +246,18 @@ class Checkpoint(Call):
         needs: Sequence[bool],
         *,
         graph: Graph,
+        **params: Any,
     ) -> Any:
-        from .vjp import reverse
+        from .saving import reverse_again
 
-        derived = reverse(graph, tuple(needs), keep_inputs_only=True)
-        results = iter(self.apply(*args, *cotangents_or_zeros(cts, graph.outputs), graph=derived.backward))
+        derived = reverse_again(graph, tuple(needs), params["policy"])
+        read, dense = [args[i] for i in derived.inputs], cotangents_or_zeros(cts, graph.outputs)
+        results = iter(self.apply(*read, *kept, *dense, graph=derived.after, **params))
         return [next(results) if gives else None for gives in derived.gives]
+
+    def samples(self) -> Iterator[Sample]:
+        for sample in super().samples():
+            yield sample._replace(params={**sample.params, "policy": None, "prevent_cse": True})
 
 
 call, checkpoint_call = Call("call"), Checkpoint("checkpoint")

@@ -124,30 +124,30 @@ class Reverse:
         self.forward, self.backward, self.takes, self.gives = forward, backward, takes, gives
 
 
-def reverse(graph: Graph, needs: tuple[bool, ...], keep_inputs_only: bool = False) -> Reverse:
-    """The graph's reverse mode with respect to the inputs marked in `needs`.
+def pulled_back(graph: Graph, needs: tuple[bool, ...]) -> tuple[list[UOp], list[UOp], list[UOp | None]]:
+    """A graph's outputs, nodes for the cotangents of the inexact ones, and the cotangents of its inputs, for those marked in
+    `needs` (None for zero)."""
+    wrt = [node for node, need in zip(graph.inputs, needs, strict=True) if need]
+    cts = [input_node(n.dtype, n.shape) if dtypes.is_inexact(n.dtype) else None for n in graph.outputs]
+    outputs, pullback = pull_back(graph.outputs, wrt)
+    found = dict(zip(wrt, pullback(cts), strict=True))
+    return outputs, [ct for ct in cts if ct is not None], [found.get(node) for node in graph.inputs]
 
-    With `keep_inputs_only` the residuals are the inputs, and the backward graph computes everything else again."""
+
+def reverse(graph: Graph, needs: tuple[bool, ...]) -> Reverse:
+    """The graph's reverse mode with respect to the inputs marked in `needs`."""
 
     from .effects import without_effects
 
     def make() -> Reverse:
-        wrt = [node for node, need in zip(graph.inputs, needs, strict=True) if need]
-        takes = tuple([dtypes.is_inexact(node.dtype) for node in graph.outputs])
-        cts = [
-            input_node(n.dtype, n.shape) if take else None
-            for n, take in zip(graph.outputs, takes, strict=True)
-        ]
-        given = [ct for ct in cts if ct is not None]
-        outputs, pullback = pull_back(graph.outputs, wrt)
-        found = dict(zip(wrt, pullback(cts), strict=True))
-        in_cts = [found.get(node) for node in graph.inputs]
+        outputs, given, in_cts = pulled_back(graph, needs)
         nonzero = [ct for ct in in_cts if ct is not None]
-        residuals = list(graph.inputs) if keep_inputs_only else split(nonzero, given)
+        residuals = split(nonzero, given)
         forward = Graph(graph.inputs, [*outputs, *residuals], name=f"forward_{graph.name}")
         stand_ins = {node: input_node(node.dtype, node.shape) for node in residuals}
         again = without_effects(substitute(nonzero, stand_ins))
         backward = Graph([*stand_ins.values(), *given], again, name=f"backward_{graph.name}")
+        takes = tuple([dtypes.is_inexact(node.dtype) for node in graph.outputs])
         return Reverse(forward, backward, takes, tuple([ct is not None for ct in in_cts]))
 
-    return graph.derive(("vjp", needs, keep_inputs_only), make)
+    return graph.derive(("vjp", needs), make)

@@ -61,7 +61,7 @@ class _Bounded:
             inner = self._inputs()
             step = Graph(
                 inner,
-                checkpoint_call.apply(*inner, graph=step),
+                checkpoint_call.apply(*inner, graph=step, policy=None, prevent_cse=True),
                 name=step.name,
             )
         carries = len(inputs) - self._constants

@@ -63,6 +63,7 @@ from .reduction import (
 from .rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, round, trunc
 from .selection import (
     bitcast,
+    checkpoint_name,
     convert,
     stop_gradient,
     where,

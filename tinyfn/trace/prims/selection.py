@@ -1,4 +1,4 @@
-"""Elementwise primitives: selection, casts and stop_gradient."""
+"""Elementwise primitives: selection, casts, and two that give what they are given: stop_gradient and checkpoint_name."""
 
 from __future__ import annotations
 
@@ -208,4 +208,34 @@ class StopGradient(Linear):
             yield Sample((np.ones((2, 3), dtype),), differentiable=False)
 
 
-where, convert, bitcast, stop_gradient = Where(), Convert(), Bitcast(), StopGradient()
+class CheckpointName(Linear):
+    """x, under a name by which the policy of a checkpoint can choose it to be kept for the reverse pass."""
+
+    family = "elementwise"
+    params = ("name",)
+
+    def out(self, x: Any, *, name: str) -> Any:
+        return x.dtype, x.shape
+
+    def reference(self, x: Any, *, name: str) -> Any:
+        return x
+
+    def scalar(self, x: UOp, *, name: str) -> UOp:
+        return x
+
+    def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, name: str) -> UOp | None:
+        return tangents[0]
+
+    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, name: str) -> UOp:
+        return ct
+
+    def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, name: str) -> UOp:
+        return self.node(args[0], name=name)
+
+    def samples(self) -> Iterator[Sample]:
+        for dtype in (dtypes.float32, dtypes.int32, dtypes.bool_):
+            yield Sample((np.ones((2, 3), dtype),), {"name": "h"})
+
+
+where, convert, bitcast = Where(), Convert(), Bitcast()
+stop_gradient, checkpoint_name = StopGradient(), CheckpointName()
