@@ -15,7 +15,6 @@ from ..trace.tracing import bind, current_trace, trace_function, tracer
 from ..trace.uop import INPUT, OUTPUT, UOp, input_node
 from .arguments import Arguments, argument_names, marked_arguments
 from .inspection import ShapeDtypeStruct, traced_function
-from .saving import Policy
 from .structured import Call, checkpoint_call
 from .vjp import pull_back
 
@@ -48,7 +47,11 @@ def remat(
             f"checkpoint's policy must be a function, such as tinyfn.checkpoint_policies.dots_saveable, not {policy!r}; "
             f"at {user_line()}"
         )
-    keeps = None if policy is None else Policy(policy)
+    keeps = None
+    if policy is not None:
+        from .saving import Policy  # here, so that the package is imported quickly
+
+        keeps = Policy(policy)
     static, names = marked_arguments("checkpoint", "static", function, static_argnums, static_argnames)
 
     @wraps(function)
