@@ -70,3 +70,16 @@ def test_short_axes_are_not_tiled() -> None:
 def test_tiles_of_what_is_large(shape: tuple[int, int]) -> None:
     n, m = shape
     check(lambda x, y: x.T + y, numbers(n, m), numbers(m, n), l3_bytes=0)
+
+
+@pytest.mark.parametrize("shape", [(64, 48), (70, 131)], ids=str)
+def test_tiles_of_much_work_are_loops_over_rows(shape: tuple[int, int]) -> None:
+    n, m = shape
+
+    def much(x: Any, y: Any) -> Any:
+        z = x.T * y
+        for k in range(40):
+            z = z * y + k
+        return z
+
+    check(much, numbers(n, m), numbers(m, n) % 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -183,3 +185,14 @@ def test_grids() -> None:
         agree(lambda m, a, b: list(m.meshgrid(a, b, indexing=indexing, sparse=True)), a, b)
     agree(lambda m: m.indices((2, 3)))
     agree(lambda m: m.fromfunction(lambda i, j: i * 10 + j, (2, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "complex128"])
+def test_copies_are_row_major_and_large_ones_begin_at_a_cache_line(dtype: str) -> None:
+    for shape in [(), (0, 3), (5,), (4099,), (70, 129), (3, 1000, 7)]:
+        for order in ("C", "F"):
+            value = np.array(np.arange(math.prod(shape)).reshape(shape) % 2, dtype, order=order)
+            view = np.asarray(tnp.asarray(value))
+            np.testing.assert_array_equal(view, value)
+            assert view.flags.c_contiguous and view.dtype == value.dtype
+            assert view.nbytes < 4096 or view.ctypes.data % 64 == 0

@@ -1,7 +1,7 @@
 """Points of nests, and tiles of them: what is walked along one range here and along another one there.
 
-A tile has some points along both ranges. What is read along the other range is read so, transposed in registers, and kept in a
-buffer; then the tile's points are computed row by row, from the buffer and from the rest.
+A tile has some points along both ranges, and is made of squares with as many points on each side as a vector has lanes. What is
+read along the other range is read so and transposed in registers; then the square's points are computed row by row.
 """
 
 from __future__ import annotations
@@ -72,19 +72,17 @@ class Tiles(Memory):
         assert plan.points is not None and plan.tile is not None
         points, (other, height) = plan.points, plan.tile
         lane, width = points.along, points.lanes * points.columns
-        loads = [
-            n for n in elements_of(*[s.value for each in nest.passes for s in each.stores]) if n.op is LOAD
-        ]
-        turned = {n: self._buffer(n, height * width) for n in loads if runs_along(n, other, lane)}
 
         def one(index: str, _: list[str]) -> list[str]:
             across = -(-size_of(lane) // width)
             row = self.op(f"udiv i64 {index}, {across}")
             column = self.op(f"urem i64 {index}, {across}")
-            first = self.op(f"mul nuw nsw i64 {row}, {height}"), self.op(f"mul nuw nsw i64 {column}, {width}")
-            for node, buffer in turned.items():
-                self._turn(node, buffer, plan, first)
-            self._rows_of_tile(nest, plan, first, turned)
+            self._tile(
+                nest,
+                plan,
+                (other, self.op(f"mul nuw nsw i64 {row}, {height}"), height),
+                (lane, self.op(f"mul nuw nsw i64 {column}, {width}"), width),
+            )
             return []
 
         def run(low: int | str, high: int | str) -> None:
@@ -97,63 +95,131 @@ class Tiles(Memory):
         run = plan.run
         return run if isinstance(run, int) else self.value(run)[0]
 
-    def _buffer(self, node: UOp, size: int) -> str:
-        return self.op(f"alloca [{size} x {memory_type(node.arg.dtype)}], align 64")
+    def _tile(self, nest: Nest, plan: Plan, down: tuple[UOp, str, int], across: tuple[UOp, str, int]) -> None:
+        """A tile as squares of as many points as there are lanes, row by row; `down` and `across`: range, first and most."""
+        assert plan.points is not None
+        lanes = plan.points.lanes
+        values = [store.value for each in nest.passes for store in each.stores]
+        turned = [n for n in elements_of(*values) if n.op is LOAD and runs_along(n, down[0], across[0])]
+        edges = [size_of(r) % lanes != 0 for r, _, _ in (down, across)]
 
-    def _turn(self, node: UOp, buffer: str, plan: Plan, first: tuple[str, str]) -> None:
-        """Read a tile of an array along the other range, and keep it along the lanes' one."""
-        assert plan.points is not None and plan.tile is not None
-        points, (other, height) = plan.points, plan.tile
-        lane, lanes, columns = points
-        array, position = node.arg, node.src[0]
-        kind, size, step = memory_type(array.dtype), array.dtype.itemsize, linear(position).along(lane)
-        assert step is not None
-        self.lanes = lanes
-
-        def block() -> None:
-            # At the edges: lanes that are outside are masked, rows that are outside are the last one again, and not used.
-            mask = self._below(other, self.value(other)[0]) if size_of(other) % lanes else None
-            rows, address, begin = [], self.address(array, position, 0), self.value(lane)[0]
-            if edge := size_of(lane) % lanes:
-                last = self.op(f"sub nsw i64 {size_of(lane) - 1}, {begin}")
-            for i in range(lanes):
-                offset = str(i * step)
-                if edge and i:
-                    near = self.call("i64", "llvm.smin.i64", ("i64", last), ("i64", str(i)))
-                    offset = self.op(f"mul nsw i64 {near}, {step}")
-                at = self.op(f"getelementptr {kind}, ptr {address}, i64 {offset}") if i else address
-                rows.append(self.load_row(kind, size, at, mask))
-                # What the next tile reads; it is too far away for the machine to see it coming.
-                ahead = self.op(f"getelementptr {kind}, ptr {at}, i64 {lanes * columns * step}")
-                self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-                self.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
-            row = self.op(f"sub nuw nsw i64 {self.value(other)[0]}, {first[0]}")
-            column = self.op(f"sub nuw nsw i64 {self.value(lane)[0]}, {first[1]}")
-            corner = self.op(f"mul nuw nsw i64 {row}, {lanes * columns}")
-            corner = self.op(f"add nuw nsw i64 {corner}, {column}")
-            place = self.op(f"getelementptr inbounds {kind}, ptr {buffer}, i64 {corner}")
-            for i, turned in enumerate(self._transposed(rows, kind)):
-                at = (
-                    self.op(f"getelementptr inbounds {kind}, ptr {place}, i64 {i * lanes * columns}")
-                    if i
-                    else place
-                )
-                self.do(f"store {self.vector(kind)} {turned}, ptr {at}, align {size}")
-
-        def along(r: UOp, begin: str, most: int, then: Callable[[], None]) -> None:
-            end = self.op(f"add nuw nsw i64 {begin}, {most}")
+        def along(part: tuple[UOp, str, int], then: Callable[[str], None]) -> None:
+            r, first, most = part
+            end = self.op(f"add nuw nsw i64 {first}, {most}")
             if size_of(r) % most:
                 end = self.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(size_of(r))))
 
             def each(index: str, _: list[str]) -> list[str]:
-                self.bind(r, index)
-                then()
+                then(index)
                 return []
 
-            self.loop(begin, end, lanes, (), each)
+            self.loop(first, end, lanes, (), each)
 
-        along(lane, first[1], lanes * columns, lambda: along(other, first[0], height, block))
+        def square(row: str, column: str) -> None:
+            if self.large or not any(edges):
+                self._square(nest, plan, turned, row, column, edges)
+                return
+            inside = [
+                self.op(f"icmp sle i64 {first}, {size_of(r) - lanes}")
+                for first, (r, _, _) in ((row, down), (column, across))
+            ]
+            whole = self.op(f"and i1 {inside[0]}, {inside[1]}")
+            self.when(whole, lambda: self._square(nest, plan, turned, row, column, [False, False]))
+            part = self.op(f"xor i1 {whole}, true")
+            self.when(part, lambda: self._square(nest, plan, turned, row, column, edges))
+
+        def squares() -> list[str]:
+            along(down, lambda row: along(across, lambda column: square(row, column)))
+            return []
+
+        if any(edges):
+            squares()
+        else:
+            self.past_caches(plan.points, nest.passes, squares)
+
+    def _square(
+        self, nest: Nest, plan: Plan, turned: Sequence[UOp], row: str, column: str, edges: Sequence[bool]
+    ) -> None:
+        """A square of points, from a row and a column on; `edges`: whether some of its rows, or lanes, may be outside."""
+        assert plan.points is not None and plan.tile is not None
+        lane, lanes, other = plan.points.along, plan.points.lanes, plan.tile[0]
+        with self.scope():
+            self.bind(other, row)
+            self.bind(lane, column)
+            rows = [self._turned(node, plan, row, column, edges) for node in turned]
+
+        def compute(index: str, own: Callable[[int, UOp], str]) -> None:
+            self.bind(other, index)
+            self.lanes = lanes
+            mask = self._below(lane, column) if edges[1] else None
+            self.enter(Frame(lane, lanes, 1), [column], [mask])
+            for i, node in enumerate(turned):
+                self.keep(node, self.from_memory(own(i, node), node.arg.dtype, True), True, 0)
+            for each in nest.passes:
+                self.stores(each)
+            self.leave()
+
+        def register(k: int, i: int, node: UOp) -> str:
+            return rows[i][k]
+
+        if not edges[0] and not self.large:
+            for k in range(lanes):
+                with self.scope():
+                    index = self.op(f"add nuw nsw i64 {row}, {k}") if k else row
+                    compute(index, partial(register, k))
+            return
+        # The rows are kept in memory, where a loop finds them.
+        buffers = []
+        for node, square in zip(turned, rows, strict=True):
+            kind = memory_type(node.arg.dtype)
+            saved, self.out = self.out, self.scopes[0].out
+            buffer = self.op(f"alloca [{lanes * lanes} x {kind}], align 64")
+            self.out = saved
+            buffers.append(buffer)
+            for k, name in enumerate(square):
+                at = self.op(f"getelementptr inbounds {kind}, ptr {buffer}, i64 {k * lanes}") if k else buffer
+                self.do(f"store <{lanes} x {kind}> {name}, ptr {at}, align {lanes * node.arg.dtype.itemsize}")
+        end = self.op(f"add nuw nsw i64 {row}, {lanes}")
+        if edges[0]:
+            end = self.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(size_of(other))))
+
+        def one(index: str, _: list[str]) -> list[str]:
+            own = self.op(f"sub nuw nsw i64 {index}, {row}")
+            own = self.op(f"mul nuw nsw i64 {own}, {lanes}")
+
+            def load(i: int, node: UOp) -> str:
+                kind = memory_type(node.arg.dtype)
+                at = self.op(f"getelementptr inbounds {kind}, ptr {buffers[i]}, i64 {own}")
+                return self.load_row(kind, node.arg.dtype.itemsize, at, None)
+
+            compute(index, load)
+            return []
+
+        self.loop(row, end, 1, (), one)
+
+    def _turned(self, node: UOp, plan: Plan, row: str, column: str, edges: Sequence[bool]) -> list[str]:
+        """The rows of a square of an array that is read along the other range, transposed."""
+        assert plan.points is not None and plan.tile is not None
+        (lane, lanes, _), other = plan.points, plan.tile[0]
+        array, position = node.arg, node.src[0]
+        kind, size, step = memory_type(array.dtype), array.dtype.itemsize, linear(position).along(lane)
+        assert step is not None
+        self.lanes = lanes
+        # At the edges: lanes that are outside are masked, rows that are outside are the last one again, and not used.
+        mask = self._below(other, row) if edges[0] else None
+        read, address = [], self.address(array, position, 0)
+        if edges[1]:
+            last = self.op(f"sub nsw i64 {size_of(lane) - 1}, {column}")
+        for i in range(lanes):
+            offset = str(i * step)
+            if edges[1] and i:
+                near = self.call("i64", "llvm.smin.i64", ("i64", last), ("i64", str(i)))
+                offset = self.op(f"mul nsw i64 {near}, {step}")
+            at = self.op(f"getelementptr {kind}, ptr {address}, i64 {offset}") if i else address
+            read.append(self.load_row(kind, size, at, mask))
+        rows = self._transposed(read, kind)
         self.lanes = 1
+        return rows
 
     def _below(self, r: UOp, first: str) -> str:
         """Which lanes of a vector that begins here are within a range."""
@@ -178,64 +244,3 @@ class Tiles(Memory):
                         )
             rows, distance = new, 2 * distance
         return rows
-
-    def _rows_of_tile(self, nest: Nest, plan: Plan, first: tuple[str, str], turned: dict[UOp, str]) -> None:
-        """Compute a tile row by row; what was turned comes from its buffer."""
-        assert plan.points is not None and plan.tile is not None
-        points, (other, height) = plan.points, plan.tile
-        lane, lanes, columns = points
-        width, size = lanes * columns, size_of(lane)
-
-        def rows(masks: Sequence[str | None]) -> None:
-            end = self.op(f"add nuw nsw i64 {first[0]}, {height}")
-            if size_of(other) % height:
-                end = self.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(size_of(other))))
-
-            def row(index: str, _: list[str]) -> list[str]:
-                self.bind(other, index)
-                bases = [first[1]]
-                bases += [self.op(f"add nuw nsw i64 {first[1]}, {c * lanes}") for c in range(1, columns)]
-                self.enter(Frame(lane, lanes, columns), bases, masks)
-                own = self.op(f"sub nuw nsw i64 {index}, {first[0]}")
-                own = self.op(f"mul nuw nsw i64 {own}, {width}")
-                for node, buffer in turned.items():
-                    kind = memory_type(node.arg.dtype)
-                    place = self.op(f"getelementptr inbounds {kind}, ptr {buffer}, i64 {own}")
-                    for c in range(columns):
-                        at = (
-                            self.op(f"getelementptr inbounds {kind}, ptr {place}, i64 {c * lanes}")
-                            if c
-                            else place
-                        )
-                        loaded = self.load_row(kind, node.arg.dtype.itemsize, at, None)
-                        self.keep(node, self.from_memory(loaded, node.arg.dtype, True), True, c)
-                for c in range(columns):
-                    for each in nest.passes:
-                        self.stores(each, c)
-                self.leave()
-                return []
-
-            loop = partial(self.loop, first[0], end, 1, (), row)
-            self.past_caches(points, nest.passes, loop) if masks[0] is None else loop()
-
-        if not size % width:
-            rows([None] * columns)
-            return
-        full = self.op(f"icmp sle i64 {first[1]}, {size - width}")
-        if size >= width and not self.large:
-            self.when(full, lambda: rows([None] * columns))
-
-        def end() -> None:
-            self.lanes = lanes
-            starts = [first[1]] + [
-                self.op(f"add nuw nsw i64 {first[1]}, {c * lanes}") for c in range(1, columns)
-            ]
-            masks = [self._below(lane, start) for start in starts]
-            self.lanes = 1
-            rows(masks)
-
-        if self.large or size < width:
-            with self.scope():
-                end()
-        else:
-            self.when(self.op(f"xor i1 {full}, true"), end)

@@ -37,8 +37,10 @@ class Renderer(Tiles):
         self.lanes_of = {id(each): lanes for each, lanes in zip(nest.every(), plan.passes, strict=True)}
         self.written = frozenset(s.node for each in nest.every() for s in each.stores)
         self.local = nest.local
-        columns = plan.points.columns if plan.points is not None else 1
-        self.large = size * columns > LARGE
+        copies = 1
+        if plan.points is not None:
+            copies = plan.points.columns if plan.tile is None else plan.points.lanes
+        self.large = size * copies > LARGE
         self.streamed = streamed
         self.addressed = tuple(arrays)
         self.read = frozenset(nest.loaded)

@@ -28,7 +28,10 @@ COLUMNS = 24  # vectors of columns that a reduction over rows works on side by s
 SQUARE = 16  # lanes at most of what is transposed in registers
 PERIOD = 8  # vectors side by side at most, so that what repeats after them is made once
 REGISTERS = 32  # for accumulators; more spill
-TILE = 64  # points of both ranges in a tile of what is walked along the one here and along the other there
+# Tiles of what is walked along the one range here and along the other there: points of the other range, and of the lanes' one.
+# Large ones read long runs of each row; there should be enough of them for the threads.
+TILES = ((256, 512), (64, 64))
+MANY = 16
 # Instructions, about: of a vector in memory, of a lane that is read or written alone, of adding up the lanes of a sum.
 VECTOR, LANE, ACROSS = 2, 2, 12
 # What a point, or a vector of points, takes besides.
@@ -177,8 +180,9 @@ def choose(facts: Facts, arrays: Sequence[UOp], target: Target) -> list[Opt]:
     result += opts
     columns = facts.columns(nest.outer[axis])
     if other is not None:
-        result.append(Opt(OptOps.LOCAL, nest.outer.index(other), TILE))
-        columns *= max(1, TILE // lanes // columns)
+        height, width = facts.tile(other, nest.outer[axis])
+        result.append(Opt(OptOps.LOCAL, nest.outer.index(other), height))
+        columns = width // lanes
     if columns > 1:
         result.append(Opt(OptOps.UNROLL, axis, columns))
     return result
@@ -295,6 +299,13 @@ class Facts:
         others = [o for o in self.nest.outer if o is not r and size_of(o) >= least and not is_symbolic(o)]
         candidates = [o for o in others if any(runs_along(node, o, r) for node in loads)]
         return candidates[0] if candidates else None
+
+    def tile(self, other: UOp, r: UOp) -> tuple[int, int]:
+        """The points of a tile along the other range and along the lanes' one."""
+        for height, width in TILES[:-1]:
+            if -(-size_of(other) // height) * -(-size_of(r) // width) >= MANY:
+                return height, width
+        return TILES[-1]
 
 
 class _Work:

@@ -16,6 +16,9 @@ from . import errors
 from .dtype import DType
 from .errors import DeletedArrayError, user_line
 
+LINE = 64  # bytes: a cache line, and the widest vector
+ALIGNED = 4096  # bytes: copies from here on begin at a cache line
+
 if TYPE_CHECKING:
     from .indexing import At
 
@@ -325,8 +328,20 @@ def buffer(value: np.ndarray, copy: bool) -> np.ndarray:
     (Arrays that were pickled have dtypes of their own, which are equal to the canonical ones but not identical.)"""
     dtype = dtypes.canonical(value.dtype)
     if copy or value.dtype.byteorder not in "=|":
-        value = np.array(value, dtype)
+        value = _copied(value, dtype)
     return value if value.dtype is dtype else value.view(dtype)
+
+
+def _copied(value: np.ndarray, dtype: DType) -> np.ndarray:
+    """A copy in row-major order; a large one is aligned, since vectors across two cache lines take twice as long."""
+    size = value.size * dtype.itemsize
+    if size < ALIGNED:
+        return np.array(value, dtype, order="C")
+    memory = np.empty(size + LINE, np.uint8)
+    begin = -memory.ctypes.data % LINE
+    result = memory[begin : begin + size].view(dtype).reshape(value.shape)
+    np.copyto(result, value)
+    return result
 
 
 def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
