@@ -106,7 +106,8 @@ def _checked(v: Any) -> Any:
 
 TRANSFORMS: dict[str, Any] = {
     "custom_jvp": _custom(tinyfn.custom_jvp), "custom_vjp": _custom(tinyfn.custom_vjp),
-    "debug_infs": _within(tinyfn.debug_infs), "debug_nans": _within(tinyfn.debug_nans),
+    "debug_infs": _within(tinyfn.debug_infs), "debug_key_reuse": _within(tinyfn.debug_key_reuse),
+    "debug_nans": _within(tinyfn.debug_nans),
     "disable_jit": _within(tinyfn.disable_jit), "no_tracing": _run(_without_tracing, x),
     "log_compiles": _within(tinyfn.log_compiles),
     "stop_gradient": Use(x, derivative="zero"),
@@ -215,8 +216,8 @@ def _drawn(*args: Any) -> Use:
 
 RANDOM: dict[str, Any] = {
     "PRNGKey": (3,), "key": (3,), "split": (key, 3), "fold_in": (key, 7), "bits": (key, (3,)), "clone": (key,),
-    "key_data": (key,),
-    "key_impl": (key,), "wrap_key_data": _run(lambda data: random.wrap_key_data(data), random.key_data(key)),
+    "key_data": (key,), "key_dtype": (), "key_impl": (key,),
+    "wrap_key_data": _run(lambda data: random.wrap_key_data(data), random.key_data(key)),
     "check_key_reuse": _within(random.check_key_reuse), "ball": (key, 3), "bernoulli": (key, x), "beta": _sampled(x, y),
     "binomial": Use(key, 10.0, x, derivative="zero"), "categorical": (key, x), "cauchy": (key, (3,)),
     "chisquare": _sampled(x + 1),
@@ -340,10 +341,42 @@ OPTIMIZERS: dict[str, Any] = {
     "group": _optimized(lambda: optax_like.group(lambda path: "all", {"all": optax_like.sgd(1e-2)})), "newton_schulz": (m,),
     "set_learning_rate": _run(lambda rate: optax_like.set_learning_rate(optax_like.sgd(1e-2).init({"w": m}), rate), x[0]),
 }  # fmt: skip
+
+
+def _kept(policy: Callable[..., bool]) -> Use:
+    return _run(lambda v: tinyfn.remat(_smooth, policy=policy)(v), x)
+
+
+def _residuals(function: Callable[..., Any]) -> Use:
+    def call(v: Any) -> Any:
+        function(_smooth, v)
+        return v
+
+    return _run(call, x)
+
+
+_policies = tinyfn.checkpoint_policies
+POLICIES: dict[str, Any] = {
+    **{name: _kept(getattr(_policies, name)) for name in (
+        "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "dots_saveable", "dots_with_no_batch_dims_saveable",
+        "everything_saveable", "nothing_saveable")},
+    **{name: _kept(getattr(_policies, name)("a")) for name in (
+        "save_any_names_but_these", "save_anything_except_these_names", "save_only_these_names")},
+    "save_from_both_policies": _kept(
+        _policies.save_from_both_policies(_policies.dots_saveable, _policies.save_only_these_names("a"))
+    ),
+}  # fmt: skip
+REMAT: dict[str, Any] = {
+    "checkpoint": TRANSFORMS["remat"], "checkpoint_name": (x, "a"),
+    "print_saved_residuals": _residuals(tinyfn.ad_checkpoint.print_saved_residuals),
+    "saved_residuals": _residuals(tinyfn.ad_checkpoint.saved_residuals),
+}  # fmt: skip
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
     "tinyfn": TRANSFORMS, "tinyfn.numpy": NUMPY, "tinyfn.lax": LAX, "tinyfn.nn": NN, "tinyfn.nn.initializers": INITIALIZERS,
     "tinyfn.random": RANDOM, "tinyfn.linalg": LINALG, "tinyfn.fft": FFT, "tinyfn.tree": TREE, "tinyfn.ops": OPS,
     "tinyfn.scipy.special": SPECIAL_FUNCTIONS, "tinyfn.optax_like": OPTIMIZERS,
+    "tinyfn.dtypes": {"canonicalize_dtype": ("int8",), **{name: NUMPY[name] for name in ("issubdtype", "promote_types")}},
     "tinyfn.experimental": {"io_callback": TRANSFORMS["io_callback"]},
     "tinyfn.debug": {"print": _run(_printed, x), "callback": _run(_printed, x)}, "tinyfn.checks": {"check": _run(_checked, x)},
 }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import tinyfn
 import tinyfn.numpy as tnp
 from scripts.name_arguments import ARGUMENTS, CANDIDATES, Use, key
-from tinyfn import tree
+from tinyfn import random, tree
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array
 from tinyfn.trace.errors import TracerError
@@ -39,6 +39,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def _wide(a: Any) -> np.ndarray:
+    a = random.key_data(a) if a.dtype == dtypes.key else a
     return np.asarray(a).astype(np.complex128 if np.dtype(a.dtype).kind == "c" else np.float64)
 
 

@@ -381,7 +381,7 @@ def assert_within(found: Any, wanted: Any, bound: Bound) -> None:
     """Check that an array has the dtype and shape of another, and its elements to within a bound for each.
 
     Where the bound is 0 the bits must be equal (any NaN equals any other); where it is infinite, anything goes."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
+    found, wanted = as_array(found).value, as_array(wanted).value
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     bound = np.broadcast_to(bound, wanted.shape)
     if wanted.dtype.kind == "c":  # part by part
@@ -407,7 +407,7 @@ def assert_jit_agrees(function: Callable[..., Any], *args: Any) -> Any:
     graph = jitted.graph(*args)
     eager, found = function(*args), tinyfn.tree.leaves(jitted(*args))
     inputs = [*tinyfn.tree.leaves(args), *graph.captured]
-    bounds = error_bounds(graph, [np.asarray(a) for a in inputs])
+    bounds = error_bounds(graph, [as_array(a).value for a in inputs])
     wanted = tinyfn.tree.leaves(eager)
     assert len(wanted) == len(found) == len(bounds)
     for want, got, (value, bound) in zip(wanted, found, bounds, strict=True):

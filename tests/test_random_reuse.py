@@ -109,7 +109,7 @@ def test_uses(name: str, way: str) -> None:
     if way == "grad":
         run: Any = lambda: grad(lambda x: x * function(key))(np.float32(1.0))
     elif way == "vmap":
-        keys = np.asarray(random.split(key, 2))
+        keys = random.split(key, 2)
         run = lambda: vmap(function)(keys)
     else:
         called = jit(function) if way == "jit" else function
@@ -168,6 +168,7 @@ def test_every_sampler_is_checked() -> None:
         "fold_in",
         "key",
         "key_data",
+        "key_dtype",
         "key_impl",
         "wrap_key_data",
     }
@@ -187,11 +188,10 @@ def test_other_threads_are_not_checked() -> None:
 def test_implementation_names() -> None:
     key = random.key(5, impl="threefry2x32")
     assert random.key_impl(key) == "threefry2x32" == random.key_impl(random.split(key, 3))
-    np.testing.assert_array_equal(random.wrap_key_data(random.key_data(key), impl="threefry2x32"), key)
-    np.testing.assert_array_equal(random.clone(key), key)
+    assert random.wrap_key_data(random.key_data(key), impl="threefry2x32") == key == random.clone(key)
     for call in (lambda: random.PRNGKey(0, impl="rbg"), lambda: random.wrap_key_data(key, impl="rbg")):
         with pytest.raises(ValueError, match="threefry2x32"):
             call()
     with pytest.raises(TypeError, match="uint32"):
         random.key_impl(np.zeros(3, np.float32))
-    assert tinyfn.random.clone(jit(random.clone)(key)).shape == (2,)
+    assert tinyfn.random.clone(jit(random.clone)(key)).shape == ()

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         checkpoint_policies,
         checks,
         debug,
+        dtypes,
         experimental,
         fft,
         lax,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     )
     from .callbacks import io_callback, pure_callback
     from .lax import stop_gradient
+    from .random import check_key_reuse as debug_key_reuse
 
 __version__ = "0.1.0"
 
@@ -90,9 +92,11 @@ __all__ = [
     "custom_vjp",
     "debug",
     "debug_infs",
+    "debug_key_reuse",
     "debug_level",
     "debug_nans",
     "disable_jit",
+    "dtypes",
     "eval_shape",
     "experimental",
     "fft",
@@ -128,7 +132,8 @@ __all__ = [
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
 _ON_DEMAND = frozenset(
-    "ad_checkpoint checkpoint checkpoint_policies checks debug experimental fft lax linalg nn ops optax_like random scipy".split()
+    "ad_checkpoint checkpoint checkpoint_policies checks debug dtypes experimental fft lax linalg nn ops optax_like random "
+    "scipy".split()
 )
 
 
@@ -137,6 +142,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{name}", __name__)
     if name in ("io_callback", "pure_callback"):
         return getattr(import_module(".callbacks", __name__), name)
+    if name == "debug_key_reuse":
+        return import_module(".random", __name__).check_key_reuse
     if name == "stop_gradient":
         return import_module(".lax", __name__).stop_gradient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

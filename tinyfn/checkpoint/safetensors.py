@@ -27,6 +27,7 @@ import ml_dtypes
 import numpy as np
 
 from ..trace.array import wrap
+from .keys import key_names, keys_of, words_and_metadata
 
 MAX_HEADER_SIZE = 100_000_000
 _METADATA_KEY = "__metadata__"
@@ -113,11 +114,16 @@ def safe_load(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
         header = _read_header(file, path)
         mapping = mmap.mmap(file.fileno(), header.file_size, access=mmap.ACCESS_READ)
-    return {name: wrap(_view(path, mapping, header, name)) for name in header.tensors}
+    arrays = {name: _view(path, mapping, header, name) for name in header.tensors}
+    try:
+        arrays |= {name: keys_of(arrays[name]) for name in key_names(header.tensors, header.metadata)}
+    except ValueError as error:
+        raise SafetensorsError(path, str(error)) from None
+    return {name: wrap(array) for name, array in arrays.items()}
 
 
 def safe_save(tensors: Mapping[str, Any], path: Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays (anything with `__array__`) to a file that appears whole or not at all.
+    """Write arrays (anything with `__array__`, and random keys) to a file that appears whole or not at all.
 
     The data goes to a temporary file in the same folder, tensor by tensor, is flushed to the disk, and then
     replaces `path` (a symbolic link's target), whose mode is kept. A failure leaves the old file as it was,
@@ -126,6 +132,7 @@ def safe_save(tensors: Mapping[str, Any], path: Path, metadata: Mapping[str, str
     Raises TypeError naming a tensor that is no array or whose dtype the format lacks, TypeError or ValueError
     for a bad name or bad metadata (all before any file is touched), and OSError if writing fails.
     """
+    tensors, metadata = words_and_metadata(tensors, metadata)
     plan = sorted(_describe(tensors), key=lambda entry: (-_RANK[entry[1].dtype], entry[0]))
     header = _encode_header(plan, metadata)
     _replace_file(path, _file_blocks(header, plan, tensors))

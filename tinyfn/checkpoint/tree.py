@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..trace import dtype as dtypes
 from ..trace.array import wrap
 from ..trace.pytree import flatten_with_path, keystr, unflatten
 from ..trace.pytree_nodes import is_plain_dataclass
@@ -107,8 +108,8 @@ def load_state_dict(
 
     Everything is checked first. Strict: names, shapes and dtypes must agree. Otherwise missing names keep the
     template's leaf, unexpected ones are ignored and dtypes are cast to the template's (never from complex to
-    real); shapes must agree always. `consume` removes the loaded names from `flat`. `verbose` prints time, GB
-    and GB/s to stderr (loading does not read lazy arrays).
+    real, nor to or from random keys); shapes must agree always. `consume` removes the loaded names from `flat`. `verbose` prints
+    time, GB and GB/s to stderr (loading does not read lazy arrays).
 
     Raises StateDictError listing all mismatches, TypeError for a leaf or value that cannot be state.
     """
@@ -266,7 +267,7 @@ def _load(
     leaves, owners = _collect(tree, None)
     missing: dict[str, str] = {}
     shapes: dict[str, str] = {}
-    dtypes: dict[str, str] = {}
+    mismatched: dict[str, str] = {}
     scalars: dict[str, Any] = {}
     for leaf in leaves:
         if leaf.name not in flat:
@@ -282,16 +283,16 @@ def _load(
             try:
                 scalars[leaf.name] = _scalar(leaf.value, value, strict)
             except (TypeError, ValueError, OverflowError) as error:
-                dtypes[leaf.name] = f": {error}"
+                mismatched[leaf.name] = f": {error}"
         else:
             old, new = _dtype(leaf.value), _dtype(value)
-            if not _same_dtype(old, new) and (strict or (new.kind == "c" and old.kind != "c")):
-                dtypes[leaf.name] = f": expected {old.name}, found {new.name}"
+            if not _same_dtype(old, new) and (strict or not _casts(new, old)):
+                mismatched[leaf.name] = f": expected {dtypes.name(old)}, found {dtypes.name(new)}"
     names = {leaf.name for leaf in leaves}
     unexpected = {name: "" for name in flat if name not in names} if strict else {}
     if not strict:
         missing.clear()
-    _raise_problems(source, strict, missing=missing, unexpected=unexpected, shapes=shapes, dtypes=dtypes)
+    _raise_problems(source, strict, missing=missing, unexpected=unexpected, shapes=shapes, dtypes=mismatched)
 
     def visit(leaf: _Leaf) -> Any:
         if leaf.name not in flat:
@@ -336,11 +337,16 @@ def _same_dtype(left: np.dtype[Any], right: np.dtype[Any]) -> bool:
     return left == right or left.name == right.name  # the names are equal in both byte orders
 
 
+def _casts(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether a restored array may be cast: not from complex to real, and neither from nor to random keys."""
+    return dtypes.key not in (source, target) and not (source.kind == "c" and target.kind != "c")
+
+
 def _scalar(template: Any, value: Any, strict: bool) -> Any:
     """Read a 0-d array as the template's Python type; raises TypeError, ValueError or OverflowError."""
     kind, dtype = type(template), _dtype(value)
     if dtype.kind == "c" or (strict and dtype.kind not in _SCALAR_DTYPES[kind][1]):
-        raise TypeError(f"expected a Python {kind.__name__}, found {dtype.name}")
+        raise TypeError(f"expected a Python {kind.__name__}, found {dtypes.name(dtype)}")
     return kind(np.asarray(value).item())
 
 

@@ -24,7 +24,7 @@ TYPES = {
     dtypes.bool_: "bool",
     dtypes.int8: "signed char", dtypes.int16: "short", dtypes.int32: "int", dtypes.int64: "long long",
     dtypes.uint8: "unsigned char", dtypes.uint16: "unsigned short", dtypes.uint32: "unsigned",
-    dtypes.uint64: "unsigned long long",
+    dtypes.uint64: "unsigned long long", dtypes.key: "unsigned long long",
     dtypes.float16: "half_bits", dtypes.bfloat16: "bfloat_bits", dtypes.float32: "float", dtypes.float64: "double",
 }  # fmt: skip
 # 16-bit floats: how their helpers are called.
@@ -276,6 +276,8 @@ def literal(value: Any, dtype: DType, kind: str | None = None) -> str:
         return f"({TYPES[dtype]})0x{int(np.asarray(value, dtype).view(np.uint16)[()]):04x}"
     if dtype is dtypes.float32 or dtype is dtypes.float64:
         return _float_literal(np.asarray(value, dtype))
+    if dtype is dtypes.key:
+        value = np.asarray(value, dtype).view(np.uint64)[()]
     return _integer_literal(int(value), kind or TYPES[dtype])
 
 

@@ -168,7 +168,11 @@ class _Texts:
                 if uses[node] > 1 or size[node] > self._limit:
                     name = f"t{count}"
                     count += 1
-                    yield f"{name}: {node.dtype.name} = {text}" if self._limit == 0 else f"{name} = {text}"
+                    yield (
+                        f"{name}: {dtypes.name(node.dtype)} = {text}"
+                        if self._limit == 0
+                        else f"{name} = {text}"
+                    )
                     text, precedence, size[node] = name, 100, 1
             self._text[node] = text, precedence
 
@@ -204,7 +208,7 @@ class _Texts:
             )
         if op is scalar.ADD and operands[1].startswith("-") and operands[1] != "-inf":
             return f"{operands[0]} - {operands[1][1:]}", op.precedence
-        return op.python.format(*operands, dtype=node.dtype.name), op.precedence
+        return op.python.format(*operands, dtype=dtypes.name(node.dtype)), op.precedence
 
 
 def _constant(node: UOp) -> str:

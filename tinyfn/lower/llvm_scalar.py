@@ -50,7 +50,7 @@ def literal(value: Any, dtype: DType) -> str:
 
 @lru_cache(1024)
 def _literal(value: bytes, dtype: DType) -> str:
-    number = np.frombuffer(value, dtype)[0]
+    number = np.frombuffer(value, dtypes.uint64 if dtype is dtypes.key else dtype)[0]
     if dtype is dtypes.bool_:
         return "true" if number else "false"
     if dtype is dtypes.float32 or dtype is dtypes.float64:

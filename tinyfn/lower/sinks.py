@@ -41,7 +41,7 @@ def compiles(node: UOp) -> bool:
 
 
 _MULTIPLIED = frozenset((*dtypes.INTEGERS, *dtypes.FLOATS))
-_COMPUTED = _MULTIPLIED | {dtypes.bool_}
+_COMPUTED = _MULTIPLIED | {dtypes.bool_, dtypes.key}
 
 
 _NONE: frozenset[UOp] = frozenset()

@@ -27,7 +27,7 @@ ENUMERATED = 1 << 12
 # What combines the elements of a reduction: in any order, from an identity.
 COMBINE = frozenset((scalar.ADD, scalar.MUL, scalar.MAX, scalar.MIN, scalar.AND, scalar.OR))
 # What is computed with; other dtypes are only stored, cast and selected, by references.
-COMPUTED = frozenset((dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS))
+COMPUTED = frozenset((dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS, dtypes.key))
 
 
 class SpecError(Exception):

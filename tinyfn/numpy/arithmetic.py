@@ -8,7 +8,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from .common import ArrayLike, at_user, bind, cast, inexact, operand, promoted
+from .common import ArrayLike, at_user, bind, cast, inexact, number, operand, promoted
 from .logic import equal, greater, isnan, less, where
 
 
@@ -150,7 +150,7 @@ def clip(
 ) -> Array:
     """The elements limited to [min, max]; NaN stays NaN."""
     low, high = a_min if min is None else min, a_max if max is None else max
-    x = operand(arr, "clip")
+    x = number(arr, "clip")
     if low is not None:
         x = maximum(x, low)
     return x if high is None else minimum(x, high)
@@ -166,7 +166,7 @@ def gcd(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The greatest common divisor of integers."""
     x, y = promoted(x, y)
     if not dtypes.is_integer(x.dtype):
-        raise TypeError(f"gcd takes integers, not {x.dtype.name}{at_user()}")
+        raise TypeError(f"gcd takes integers, not {dtypes.name(x.dtype)}{at_user()}")
     x, y = absolute(x), absolute(y)
     shape = o.broadcast_shapes(x.shape, y.shape)
     x, y = o.broadcast_to(x, shape), o.broadcast_to(y, shape)

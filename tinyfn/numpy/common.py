@@ -53,6 +53,14 @@ def operand(x: Any, what: str) -> Array:
     return o.operand(x)
 
 
+def number(x: Any, what: str) -> Array:
+    """An argument as an array of numbers or bools; random keys raise TypeError."""
+    array = operand(x, what)
+    if array.dtype is dtypes.key:
+        raise TypeError(f"{what} does not accept {described(array)}{at_user()}: {dtypes.KEY_ADVICE}")
+    return array
+
+
 def axis_of(axis: Any, ndim: int, what: str) -> int:
     """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
     position: int = operator.index(axis)

@@ -9,7 +9,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from .arithmetic import absolute, add, divide, floor_divide, multiply, negative, remainder, subtract
-from .common import ArrayLike, bind, cast, floats, inexact, operand, promoted, unary
+from .common import ArrayLike, bind, cast, floats, inexact, number, operand, promoted, unary
 from .elementary import arctan2, exp2, rad2deg
 from .logic import (
     bitwise_and,
@@ -29,7 +29,7 @@ from .logic import (
 
 
 def _step(primitive: Any, x: Any, what: str) -> Array:
-    array = operand(x, what)
+    array = number(x, what)
     return bind(primitive, (array,), {}) if dtypes.is_inexact(array.dtype) else array
 
 
@@ -59,7 +59,7 @@ def rint(x: ArrayLike, /) -> Array:
 
 def round(a: ArrayLike, decimals: int = 0) -> Array:
     """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ..."""
-    x = operand(a, "round")
+    x = number(a, "round")
     if dtypes.kind(x.dtype) == "complex":
         return _by_parts(lambda part: round(part, decimals), x)
     if not dtypes.is_float(x.dtype):
@@ -129,7 +129,7 @@ def nan_to_num(
 ) -> Array:
     """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers
     given."""
-    array = operand(x, "nan_to_num")
+    array = number(x, "nan_to_num")
     if dtypes.kind(array.dtype) == "complex":
         return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), array)
     if not dtypes.is_float(array.dtype):
@@ -149,13 +149,13 @@ def _greatest(dtype: dtypes.DType) -> float:
 
 def real(val: ArrayLike, /) -> Array:
     """The real part, in the dtype of the parts; of what is not complex, the argument itself."""
-    array = operand(val, "real")
+    array = number(val, "real")
     return bind(prims.real, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
 
 def imag(val: ArrayLike, /) -> Array:
     """The imaginary part, in the dtype of the parts; 0 for what is not complex."""
-    array = operand(val, "imag")
+    array = number(val, "imag")
     if dtypes.kind(array.dtype) == "complex":
         return bind(prims.imag, (array,), {})
     return o.broadcast_to(o.scalar(0, array.dtype), array.shape)
@@ -163,7 +163,7 @@ def imag(val: ArrayLike, /) -> Array:
 
 def conjugate(x: ArrayLike, /) -> Array:
     """The complex conjugate; of what is not complex, the argument itself."""
-    array = operand(x, "conjugate")
+    array = number(x, "conjugate")
     return bind(prims.conj, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
 

@@ -204,17 +204,17 @@ def _dtype_of(x: Any) -> dtypes.DType:
 
 _ABSTRACT = (
     np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
-    np.complexfloating,
+    np.complexfloating, dtypes.extended, dtypes.prng_key,
 )  # fmt: skip
 _CLASS_OF_KIND: dict[str, Any] = {
     "bool": np.bool_, "signed": np.signedinteger, "unsigned": np.unsignedinteger, "float": np.floating,
-    "complex": np.complexfloating,
+    "complex": np.complexfloating, "key": dtypes.prng_key,
 }  # fmt: skip
 
 
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
-    """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`,
-    ..."""
+    """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`, ...; of random keys
+    `tinyfn.dtypes.prng_key`."""
     abstract = any(arg1 is c for c in _ABSTRACT)
     if any(arg2 is c for c in _ABSTRACT):
         return issubclass(arg1 if abstract else _CLASS_OF_KIND[dtypes.kind(_dtype_of(arg1))], arg2)
@@ -277,9 +277,11 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are
     all."""
     first, second = _dtype_of(from_), dtypes.canonical(to)
-    if casting == "unsafe" or first is second:
+    if first is second or (casting == "unsafe" and dtypes.key not in (first, second)):
         return True
     if casting in ("no", "equiv"):
+        return False
+    if dtypes.key in (first, second):
         return False
     order = ("bool", "unsigned", "signed", "float", "complex")
     if casting == "same_kind" and order.index(dtypes.kind(first)) <= order.index(dtypes.kind(second)):

@@ -32,6 +32,7 @@ from .common import (
     described,
     full_of,
     iota,
+    number,
     operand,
     permute,
     promoted,
@@ -146,7 +147,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """For each element of `a` the element there of that one of the choices; mode "clip" or "wrap" for what is
     out of range."""
     options = promoted(*sequence(choices, "choose"))
-    chosen = operand(a, "choose")
+    chosen = number(a, "choose")
     count = len(options)
     if mode == "wrap":
         chosen = o.remainder(chosen, count)
@@ -245,7 +246,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
     Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value`
     (0)."""
-    x = operand(a, "nonzero")
+    x = number(a, "nonzero")
     if x.ndim == 0:
         raise ValueError(f"nonzero of a scalar; use atleast_1d first{at_user()}")
     if size is None:

@@ -8,13 +8,13 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from .common import ArrayLike, at_user, bind, operand
+from .common import ArrayLike, at_user, bind, number, operand
 
 # Questions about floats
 
 
 def _predicate(primitive: Any, x: Any, what: str, otherwise: bool) -> Array:
-    array = operand(x, what)
+    array = number(x, what)
     if dtypes.is_inexact(array.dtype):
         return bind(primitive, (array,), {})
     return o.broadcast_to(o.scalar(otherwise, dtypes.bool_), array.shape)

@@ -32,6 +32,7 @@ from .common import (
     described,
     floats,
     full_of,
+    number,
     operand,
     promoted,
     sequence,
@@ -87,7 +88,7 @@ def sort(
     descending: bool = False,
 ) -> Array:
     """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`)."""
-    x = operand(a, "sort")
+    x = number(a, "sort")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     if x.ndim == 0:

@@ -13,7 +13,17 @@ from ..trace.errors import ConcretizationError
 from ..trace.index import reshape
 from ..trace.indexing import AtIndex, getitem
 from .arithmetic import subtract
-from .common import ArrayLike, at_user, cast, concatenate_arrays, full_of, operand, promoted, slice_axis
+from .common import (
+    ArrayLike,
+    at_user,
+    cast,
+    concatenate_arrays,
+    full_of,
+    number,
+    operand,
+    promoted,
+    slice_axis,
+)
 from .cumulative import cumsum
 from .indexing import take
 from .logic import bitwise_and, equal, isnan, logical_not, not_equal, where
@@ -46,7 +56,7 @@ def unique(
 
     Under jit `size` is needed: more than that many are left out, and places left over get `fill_value` (the least
     element), the position of the first element and the count 0."""
-    x = operand(ar, "unique")
+    x = number(ar, "unique")
     if size is not None:
         found: Any = _unique_of_size(x, axis, equal_nan, size, fill_value)
         chosen = [found[0], *[f for f, asked in zip(found[1:], (return_index, return_inverse, return_counts), strict=True)

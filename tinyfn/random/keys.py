@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from .. import lax
 from ..lax.arguments import ArrayLike, as_shape
 from ..trace import dtype as dtypes
@@ -29,17 +27,21 @@ def _check_impl(impl: Any) -> None:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """The key uint32[2] of an integer: its high and its low 32 bits, of which the high ones are 0 for 32-bit
+    """The raw key uint32[2] of an integer: its high and its low 32 bits, of which the high ones are 0 for 32-bit
     arrays.
 
     A Python integer is one of 64 bits, in two's complement. Raises OverflowError if it needs more, TypeError
     for anything but an integer scalar, ValueError for an `impl` other than "threefry2x32"."""
+    return _stacked(*_words_of_seed(seed, impl))
+
+
+def _words_of_seed(seed: ArrayLike, impl: str | None) -> tuple[Array, Array]:
     _check_impl(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"the seed {seed} does not fit into 64 bits; at {user_line()}")
-        words = np.array([seed >> 32 & WORD - 1, seed & WORD - 1], np.uint32)
-        return lax.concatenate([lax.full((1,), int(word), dtypes.uint32) for word in words], 0)
+        high, low = (lax.full((), word, dtypes.uint32) for word in (seed >> 32 & WORD - 1, seed & WORD - 1))
+        return high, low
     array = operators.operand(seed)
     if not dtypes.is_integer(array.dtype) or array.shape:
         found = dtypes.describe(array.dtype, array.shape)
@@ -53,55 +55,103 @@ def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
         )
     else:
         high, low = lax.full((), 0, dtypes.uint32), lax.convert_element_type(array, dtypes.uint32)
-    return lax.concatenate([lax.reshape(high, (1,)), lax.reshape(low, (1,))], 0)
+    return high, low
 
 
 def key(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """The same as `PRNGKey`: the raw key uint32[2] of a seed."""
-    return PRNGKey(seed, impl=impl)
+    """The key of an integer, an array of shape () and dtype key<threefry2x32>, with the words and the errors of `PRNGKey`.
+
+    For example `noise = random.normal(random.key(0), (3,))`."""
+    return _of_words(*_words_of_seed(seed, impl))
 
 
-def key_data(keys: ArrayLike) -> Array:
-    """The words of keys, uint32[..., 2]: keys are their words, so this is the argument itself."""
-    array = as_array(keys)
+def _of_words(first: Array, second: Array) -> Array:
+    """The keys of two uint32 arrays of one shape, their first and their second words."""
+    low, high = (lax.convert_element_type(word, dtypes.uint64) for word in (first, second))
+    packed = lax.bitwise_or(lax.shift_left(high, 32), low)
+    keys: Array = prims.bitcast(packed, dtype=dtypes.key)
+    return keys
+
+
+def _words(keys: Array) -> tuple[Array, Array]:
+    """The first and the second words of keys of either kind: uint32 arrays."""
+    if keys.dtype is dtypes.key:
+        packed = prims.bitcast(keys, dtype=dtypes.uint64)
+        first, second = packed, lax.shift_right_logical(packed, 32)
+        return lax.convert_element_type(first, dtypes.uint32), lax.convert_element_type(second, dtypes.uint32)
+    last = keys.ndim - 1
+    return lax.index_in_dim(keys, 0, last, keepdims=False), lax.index_in_dim(keys, 1, last, keepdims=False)
+
+
+def _stacked(first: Array, second: Array) -> Array:
+    """Words [..., 2] of their first and second ones."""
+    axis = (first.ndim,)
+    return lax.concatenate([lax.expand_dims(first, axis), lax.expand_dims(second, axis)], first.ndim)
+
+
+def _of_the_kind_of(key: Array, words: Array) -> Array:
+    """Words [..., 2] as keys of the kind that a key is of."""
+    return _of_words(*_words(words)) if key.dtype is dtypes.key else words
+
+
+def _check_words(name: str, array: Array) -> None:
     if array.dtype is not dtypes.uint32 or array.shape[-1:] != (2,):
-        raise TypeError(
-            f"keys are uint32[..., 2], not {dtypes.describe(array.dtype, array.shape)}; at {user_line()}"
-        )
+        found = dtypes.describe(array.dtype, array.shape)
+        raise TypeError(f"random.{name}: keys' words are uint32[..., 2], not {found}; at {user_line()}")
+
+
+def _as_keys(name: str, keys: ArrayLike) -> Array:
+    array = as_array(keys)
+    if array.dtype is not dtypes.key:
+        _check_words(name, array)
     return array
 
 
+def key_data(keys: ArrayLike) -> Array:
+    """The words of keys, uint32[..., 2] with the keys' axes first; raw keys are their words already."""
+    array = _as_keys("key_data", keys)
+    return _stacked(*_words(array)) if array.dtype is dtypes.key else array
+
+
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Array:
-    """Keys from their words, uint32[..., 2]; raises ValueError for an `impl` other than "threefry2x32"."""
+    """The keys key<threefry2x32>[...] of their words uint32[..., 2]: the inverse of `key_data`.
+
+    Raises ValueError for an `impl` other than "threefry2x32", TypeError for another dtype or last axis."""
     _check_impl(impl)
-    return key_data(key_bits_array)
+    array = as_array(key_bits_array)
+    _check_words("wrap_key_data", array)
+    return _of_words(*_words(array))
 
 
 def key_impl(keys: ArrayLike) -> str:
     """The name of the generator that keys are for: "threefry2x32"."""
-    key_data(keys)
+    _as_keys("key_impl", keys)
     return IMPLEMENTATION
+
+
+def key_dtype(impl: str | None = None) -> dtypes.DType:
+    """The dtype of keys: key<threefry2x32>; raises ValueError for an `impl` other than "threefry2x32"."""
+    _check_impl(impl)
+    return dtypes.key
 
 
 def clone(key: ArrayLike) -> Array:
     """The same keys, which `check_key_reuse` lets be used once more."""
-    keys = key_data(key)
+    keys = _as_keys("clone", key)
     forget(keys)
     return keys
 
 
 def words_of(name: str, key: ArrayLike) -> tuple[Array, Array]:
-    """The two words of one key."""
+    """The two words of one key; raises TypeError, in the name of a function, for anything else."""
     array = key if isinstance(key, Array) else as_array(key)
-    if array.dtype is not dtypes.uint32 or array.shape != (2,):
+    typed = array.dtype is dtypes.key
+    if not (typed and array.shape == ()) and not (array.dtype is dtypes.uint32 and array.shape == (2,)):
         found = dtypes.describe(array.dtype, array.shape)
-        advice = (
-            "use vmap for several keys"
-            if array.shape[-1:] == (2,)
-            else "make one with tinyfn.random.key(seed)"
-        )
-        raise TypeError(f"random.{name} takes one key, uint32[2], not {found}; at {user_line()}: {advice}")
-    return lax.index_in_dim(array, 0, keepdims=False), lax.index_in_dim(array, 1, keepdims=False)
+        several = typed or (array.dtype is dtypes.uint32 and array.shape[-1:] == (2,))
+        advice = "use vmap for several keys" if several else "make one with tinyfn.random.key(seed)"
+        raise TypeError(f"random.{name} takes one key, not {found}; at {user_line()}: {advice}")
+    return _words(array)
 
 
 def hashed(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> Array:
@@ -127,8 +177,9 @@ def hashed(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> Array:
 
 @uses_key
 def split(key: ArrayLike, num: int | Shape = 2) -> Array:
-    """New keys made of one: uint32[num, 2], or uint32[*num, 2] if `num` is a shape."""
-    return hashed("split", key, as_shape(num))
+    """New keys made of one, and of its kind: key<threefry2x32>[num], or uint32[num, 2] of a raw key; `num` may be a shape."""
+    key = as_array(key)
+    return _of_the_kind_of(key, hashed("split", key, as_shape(num)))
 
 
 def key_pair(key: ArrayLike) -> tuple[Array, Array]:
@@ -138,7 +189,8 @@ def key_pair(key: ArrayLike) -> tuple[Array, Array]:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
-    """A new key made of a key and an integer, of which the low 32 bits count."""
+    """A new key, of the same kind, made of a key and an integer, of which the low 32 bits count."""
+    key = as_array(key)
     first, second = words_of("fold_in", key)
     if isinstance(data, int):
         number = operators.scalar(data, dtypes.uint32)
@@ -151,7 +203,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
             )
         number = lax.convert_element_type(number, dtypes.uint32)
     folded: Array = prims.threefry2x32(first, second, lax.full((), 0, dtypes.uint32), number)
-    return folded
+    return _of_the_kind_of(key, folded)
 
 
 def bits_of_width(name: str, key: ArrayLike, width: int, shape: tuple[Any, ...]) -> Array:

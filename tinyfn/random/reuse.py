@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from ..trace import dtype as dtypes
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
@@ -43,6 +45,8 @@ def _identities(key: Any) -> list[tuple[Any, str]]:
             return [((key.context, key.uop), f"a key traced in {key.context.transform}")]
     else:
         value = as_array(key).value
+    if value.dtype == dtypes.key:
+        value = np.ascontiguousarray(value).view(np.uint32).reshape(*value.shape, 2)
     if value.dtype != dtypes.uint32 or value.shape[-1:] != (2,):
         return []  # not keys: the function that is given it says so
     words = [(int(high), int(low)) for high, low in value.reshape(-1, 2)]

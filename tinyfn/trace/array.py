@@ -99,7 +99,14 @@ class Array:
 
     # Conversions
 
+    def _number(self, attempt: str) -> None:
+        """Raise TypeError if the elements are random keys, which have no value as numbers."""
+        if self.dtype is dtypes.key:
+            described = dtypes.describe(self.dtype, self.shape)
+            raise TypeError(f"can't {attempt}: it is {described}; at {user_line()}: {dtypes.KEY_ADVICE}")
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        self._number("convert it to a NumPy array")
         value = self.concrete("convert it to a NumPy array", errors.TracerArrayConversionError)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
@@ -117,6 +124,7 @@ class Array:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        self._number("export it with DLPack")
         value = self.concrete("export it with DLPack", errors.TracerArrayConversionError)
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         options: dict[str, Any] = {name: option for name, option in given.items() if option is not None}
@@ -130,13 +138,16 @@ class Array:
 
     def item(self, *index: int) -> Any:
         """The Python scalar of an array with one element, or of the element at the index."""
+        self._number("take its item()")
         return self.concrete("take its item()", errors.ConcretizationError).item(*index)
 
     def tolist(self) -> Any:
         """The elements as (nested lists of) Python scalars."""
+        self._number("make a list of it")
         return self.concrete("make a list of it", errors.ConcretizationError).tolist()
 
     def __bool__(self) -> bool:
+        self._number("use it as a condition")
         value = self.concrete(
             "use it as a condition (`if`, `while`, `and`, `or`, `not`)", errors.TracerBoolConversionError
         )
@@ -146,6 +157,7 @@ class Array:
         return bool(value)
 
     def _scalar(self, attempt: str, error: type[Exception]) -> np.ndarray:
+        self._number(attempt)
         value = self.concrete(attempt, error)
         if value.size != 1:
             described = dtypes.describe(value.dtype, value.shape)
@@ -202,11 +214,16 @@ class Array:
     def __repr__(self) -> str:
         if self._value is None:
             return "Array(<donated>)"
-        text = np.array2string(self._value, separator=", ", prefix="Array(", threshold=1000)
+        value = self._value
+        if value.dtype is dtypes.key:
+            words = np.ascontiguousarray(value).view(np.uint32).reshape(*value.shape, 2)
+            text = np.array2string(words, separator=", ", threshold=1000)
+            return f"Array(shape={value.shape}, dtype={dtypes.KEY_NAME}, words=\n{text})"
+        text = np.array2string(value, separator=", ", prefix="Array(", threshold=1000)
         return f"Array({text}, dtype={self.dtype.name})"
 
     def __str__(self) -> str:
-        return str(self.value)
+        return repr(self) if self.value.dtype is dtypes.key else str(self.value)
 
     def __reduce__(self) -> Any:
         return _unpickle, (np.asarray(self.value), self.weak_type)
@@ -356,6 +373,8 @@ def is_scalar(x: Any) -> bool:
 def from_scalar(x: Any, dtype: DType | None = None) -> np.ndarray:
     """A Python number as a 0-d buffer of its default dtype, or of the one given; raises OverflowError if it does not fit."""
     dtype = dtype or dtypes.PYTHON_TYPES[type(x)]
+    if dtype is dtypes.key and x:
+        raise TypeError(f"the Python number {x} is no key; at {user_line()}: {dtypes.KEY_ADVICE}")
     if type(x) is int and dtype.kind in "iu":
         info = np.iinfo(dtype)
         if not info.min <= x <= info.max:

@@ -26,6 +26,22 @@ float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 # The gradient of something that has no gradient (an integer): a type with no values, as in JAX.
 float0 = np.dtype([("float0", np.void, 0)])
+# A random key: eight bytes that can be moved, selected and indexed, and not computed with. A structured type, so that NumPy
+# refuses arithmetic on it too, and its two words lie in memory as in uint32[..., 2].
+KEY_NAME = "key<threefry2x32>"
+key = np.dtype([(KEY_NAME, np.uint64)])
+
+
+KEY_ADVICE = "keys can't be computed with: take their words with tinyfn.random.key_data first"
+
+
+class extended:
+    """In `issubdtype`, the kind of all dtypes that are not numbers or bools."""
+
+
+class prng_key(extended):
+    """In `issubdtype`, the kind of the dtypes of random keys: `issubdtype(keys.dtype, tinyfn.dtypes.prng_key)`."""
+
 
 DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int32, float32, complex64
 
@@ -42,8 +58,9 @@ NARROW_FLOATS = (
 )  # storage only: they do not promote with anything but themselves
 COMPLEX = (complex64, complex128)
 ALL = (bool_, *INTEGERS, *FLOATS, *NARROW_FLOATS, *COMPLEX)
+MOVED = (*ALL, key)  # what arrays can have elements of: numbers, bools, and keys
 _BY_NAME = {d.name: d for d in ALL}
-_KIND: dict[DType, str] = {bool_: "bool"}
+_KIND: dict[DType, str] = {bool_: "bool", key: "key"}
 for _kind, _members in (
     ("unsigned", UNSIGNED),
     ("signed", SIGNED),
@@ -73,13 +90,20 @@ def canonical(dtype: Any) -> DType:
     except TypeError:
         found = None
     if found is None or found.name not in _BY_NAME:
+        if dtype == KEY_NAME or found == key:
+            return key
         raise TypeError(f"{dtype!r} is not a type that arrays can have; choose one of {', '.join(_BY_NAME)}")
     return _BY_NAME[found.name]
 
 
 def kind(dtype: DType) -> str:
-    """One of "bool", "unsigned", "signed", "float", "complex"."""
+    """One of "bool", "unsigned", "signed", "float", "complex", "key"."""
     return _KIND[dtype]
+
+
+def name(dtype: DType) -> str:
+    """The name of a dtype for messages, which for keys NumPy does not know."""
+    return KEY_NAME if dtype is key else dtype.name
 
 
 def is_float(dtype: DType) -> bool:
@@ -116,7 +140,7 @@ _ABOVE: dict[Any, tuple[Any, ...]] = {
     bfloat16: (float32,), float16: (float32,),
     float32: (float64, complex64), float64: (complex128,),
     "complex*": (complex64,), complex64: (complex128,), complex128: (),
-    **dict.fromkeys(NARROW_FLOATS, ()),
+    **dict.fromkeys((*NARROW_FLOATS, key), ()),
 }  # fmt: skip
 _WEAK_NODES = {"int*": DEFAULT_INT, "float*": DEFAULT_FLOAT, "complex*": DEFAULT_COMPLEX}
 WEAK_DTYPES = frozenset(_WEAK_NODES.values())  # the dtypes that an array of Python numbers alone can have
@@ -153,6 +177,8 @@ def promote_pair(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType,
         for dtype, other_weak in ((a, b_weak), (b, a_weak)):
             if dtype in NARROW_FLOATS and other_weak:
                 return dtype, False
+        if key in (a, b):
+            raise TypeError(f"{name(a)} and {name(b)} have no common type; {KEY_ADVICE}")
         raise TypeError(
             f"{a.name} and {b.name} have no common type; cast one of them with .astype(...) first"
         )
@@ -172,4 +198,4 @@ def promote_types(a: Any, b: Any) -> DType:
 
 def describe(dtype: DType, shape: tuple[Any, ...], weak: bool = False) -> str:
     """`float32[3,4]`, the way arrays are named in messages and printed graphs."""
-    return f"{dtype.name}[{','.join(map(str, shape))}]{'*' if weak else ''}"
+    return f"{name(dtype)}[{','.join(map(str, shape))}]{'*' if weak else ''}"

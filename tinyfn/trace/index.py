@@ -325,7 +325,9 @@ def _item(item: Any) -> Any:
         if item.dtype is dtypes.bool_:
             return _known_mask(item)
         if not dtypes.is_integer(item.dtype):
-            raise IndexError(f"indices must be integers or bools, not {item.dtype.name}; at {user_line()}")
+            raise IndexError(
+                f"indices must be integers or bools, not {dtypes.name(item.dtype)}; at {user_line()}"
+            )
         return item
     if not isinstance(item, (bool, np.bool_, np.ndarray, list, tuple)):
         try:
@@ -338,7 +340,9 @@ def _item(item: Any) -> Any:
     if array.size == 0 and isinstance(item, (list, tuple)):
         array = array.astype(np.int32)
     if array.dtype.kind not in "biu":
-        raise IndexError(f"indices must be integers or bools, not {array.dtype.name}; at {user_line()}")
+        raise IndexError(
+            f"indices must be integers or bools, not {dtypes.name(array.dtype)}; at {user_line()}"
+        )
     return int(array) if array.ndim == 0 and array.dtype.kind != "b" else array
 
 

@@ -65,17 +65,21 @@ def read(x: Array, index: Any, mode: str | None, fill_value: Any) -> Array:
 
 
 def fill_value_of(x: Array, value: Any) -> Array:
-    """What reads out of bounds give: NaN, the least signed integer, the greatest unsigned one, or True, if
-    not given."""
+    """What reads out of bounds give if it is not given: NaN, the least signed integer, the greatest unsigned one, True, or a key
+    of such words."""
     if value is not None:
         return cast(value, x)
-    kind = dtypes.kind(x.dtype)
-    if kind in ("float", "complex"):
-        return o.scalar(float("nan"), x.dtype)
-    return o.scalar(
-        True if kind == "bool" else int(getattr(np.iinfo(x.dtype), "min" if kind == "signed" else "max")),
-        x.dtype,
-    )
+    return o.constant(_FILLING[dtypes.kind(x.dtype)](x.dtype), x.dtype)
+
+
+_FILLING: dict[str, Callable[[dtypes.DType], Any]] = {
+    "bool": lambda _: True,
+    "unsigned": lambda dtype: np.iinfo(dtype).max,
+    "signed": lambda dtype: np.iinfo(dtype).min,
+    "float": lambda _: np.nan,
+    "complex": lambda _: np.nan,
+    "key": lambda _: 2**64 - 1,  # words of all ones, as in JAX
+}
 
 
 def cast(value: Any, x: Array) -> Array:
@@ -83,6 +87,11 @@ def cast(value: Any, x: Array) -> Array:
     array = value if isinstance(value, Array) else o.operand(value)
     if array.dtype is x.dtype:
         return array
+    if dtypes.key in (array.dtype, x.dtype):
+        raise TypeError(
+            f"can't write {dtypes.describe(array.dtype, array.shape)} into {dtypes.describe(x.dtype, x.shape)}; "
+            f"at {user_line()}: {dtypes.KEY_ADVICE}"
+        )
     rank = {"bool": 0, "unsigned": 0, "signed": 0, "float": 1, "complex": 2}
     if rank[dtypes.kind(array.dtype)] > rank[dtypes.kind(x.dtype)]:
         described = dtypes.describe(x.dtype, x.shape)
@@ -109,6 +118,10 @@ def _update(x: Array, index: Any, value: Any, kind: str, mode: str | None) -> Ar
     last wins."""
     update = cast(value, x)
     combine = _COMBINE[kind]
+    if combine is not None and x.dtype is dtypes.key:
+        raise TypeError(
+            f"at[...].{kind} of {dtypes.describe(x.dtype, x.shape)}; at {user_line()}: {dtypes.KEY_ADVICE}"
+        )
     try:
         parsed = Index(x, index, mode)
     except NonConcreteBooleanIndexError:

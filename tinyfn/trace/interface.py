@@ -40,7 +40,7 @@ class ShapeDtypeStruct:
         return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.name(self.dtype)})"
 
 
 class Interface(NamedTuple):

@@ -53,9 +53,13 @@ def strong(x: Array) -> Array:
 
 def scalar(x: Any, dtype: DType, weak: bool = False) -> Array:
     """A Python number as a 0-d array; within a trace it is a constant of the graph."""
-    value = from_scalar(x, dtype)
+    return constant(from_scalar(x, dtype), dtype, weak)
+
+
+def constant(value: Any, dtype: DType, weak: bool = False) -> Array:
+    """A value as a 0-d array of a dtype that has it; within a trace it is a constant of the graph."""
     trace = current_trace()
-    return wrap(value, weak) if trace is None else tracer(trace, const(value, dtype), weak)
+    return wrap(np.asarray(value, dtype), weak) if trace is None else tracer(trace, const(value, dtype), weak)
 
 
 def operand(x: Any) -> Array:
@@ -153,6 +157,7 @@ _UFUNCS: dict[Primitive, Callable[..., Any]] = {
     )
 }  # fmt: skip
 _UFUNCS[prims.div] = np.divide  # of floats: its result for integers is another
+_UFUNCS[prims.eq], _UFUNCS[prims.ne] = np.equal, np.not_equal  # of numbers: the primitives also compare keys
 
 _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .dtype import DType
+from .errors import user_line
 from .uop import UOp, const, make
 
 REGISTRY: dict[str, Primitive] = {}
@@ -104,9 +105,16 @@ class Primitive:
         return make(self, args, None, infer=self._infer)
 
     def _infer(self, src: tuple[UOp, ...], arg: Any) -> tuple[DType, tuple[Any, ...]]:
-        if arg is None:
-            return self.out(*src)
-        return self.out(*src, **dict(zip(self.params, arg, strict=True)))
+        return self.checked(src, {} if arg is None else dict(zip(self.params, arg, strict=True)))
+
+    def checked(self, args: Sequence[Any], params: dict[str, Any]) -> tuple[DType, tuple[Any, ...]]:
+        """What `out` gives, or its error with the advice for arguments that are random keys."""
+        try:
+            return self.out(*args, **params)
+        except TypeError as error:
+            if any(a.dtype is dtypes.key for a in args):
+                raise TypeError(f"{error}; at {user_line()}: {dtypes.KEY_ADVICE}") from None
+            raise
 
     def executor(self, arg: Any) -> Callable[..., Any]:
         """The NumPy function of a node with this argument."""
@@ -265,7 +273,7 @@ class Elementwise(Primitive):
                 raise TypeError(f"{self.name} needs arguments of one dtype and shape, not {spell(args)}")
         if dtypes.kind(first.dtype) not in self.kinds or first.dtype in dtypes.NARROW_FLOATS:
             raise TypeError(
-                f"{self.name} does not accept {first.dtype.name}: it works on {'/'.join(self.kinds)} arrays"
+                f"{self.name} does not accept {dtypes.name(first.dtype)}: it works on {'/'.join(self.kinds)} arrays"
             )
         return self.result or first.dtype, first.shape
 
@@ -408,7 +416,7 @@ class Reduction(Primitive):
     def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         if dtypes.kind(x.dtype) not in self.kinds or x.dtype in dtypes.NARROW_FLOATS:
             raise TypeError(
-                f"{self.name} does not accept {x.dtype.name}: it works on {'/'.join(self.kinds)} arrays"
+                f"{self.name} does not accept {dtypes.name(x.dtype)}: it works on {'/'.join(self.kinds)} arrays"
             )
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
             raise ValueError(

@@ -2,8 +2,8 @@
 
 The table below gives each operation's types, its meaning (`reference`, on NumPy values), how it prints as
 Python, and its algebra. Operands of one operation have one dtype and one shape (a mask or predicate is a
-bool); nothing promotes. Complex numbers are lowered to pairs, and 8-bit floats are only stored, cast and
-selected.
+bool); nothing promotes. Complex numbers are lowered to pairs, 8-bit floats are only stored, cast and
+selected, and random keys are only selected and read as other bits.
 
 Every operation is total, so that no input traps or gives different bits on another device:
 
@@ -39,6 +39,7 @@ _NUMBERS = _INTEGERS | _FLOATS
 _BITS = _INTEGERS | {dtypes.bool_}
 _STORED = _NUMBERS | frozenset(dtypes.NARROW_FLOATS)
 _ANY = _STORED | {dtypes.bool_}
+_KEY = frozenset((dtypes.key,))
 
 
 class ScalarOp:
@@ -167,6 +168,7 @@ _GROUPS = {
     "integers": dtypes.INTEGERS,
     "floats": dtypes.FLOATS,
     "8-bit floats": dtypes.NARROW_FLOATS,
+    "keys": (dtypes.key,),
 }
 
 
@@ -221,6 +223,11 @@ def _cast(a: Any, dtype: DType) -> Any:
 
 def _bitcast(a: Any, dtype: DType) -> Any:
     return np.asarray(a).view(dtype)
+
+
+def _equal(a: Any, b: Any) -> Any:
+    # NumPy has no ufunc for structured types, as that of keys is.
+    return np.asarray(a) == np.asarray(b) if np.asarray(a).dtype == dtypes.key else np.equal(a, b)
 
 
 def _reciprocal(a: Any) -> Any:
@@ -330,14 +337,16 @@ MAX = ScalarOp("max", 2, _NUMBERS, np.maximum, "max({0}, {1})", commutative=True
 MIN = ScalarOp("min", 2, _NUMBERS, np.minimum, "min({0}, {1})", commutative=True, associative=True,
                identity=_highest, interval=lambda a, b: (min(a[0], b[0]), min(a[1], b[1])))  # fmt: skip
 LT = ScalarOp("lt", 2, _NUMBERS | {dtypes.bool_}, np.less, "{0} < {1}", 10, result=_compare, comparison=True)
-EQ = ScalarOp("eq", 2, _NUMBERS | {dtypes.bool_}, np.equal, "{0} == {1}", 10, result=_compare,
+EQ = ScalarOp("eq", 2, _NUMBERS | {dtypes.bool_} | _KEY, _equal, "{0} == {1}", 10, result=_compare,
             comparison=True, commutative=True)  # fmt: skip
-WHERE = ScalarOp("where", 3, _ANY, np.where, "where({0}, {1}, {2})", result=_select, interval=_where_interval)
+WHERE = ScalarOp(
+    "where", 3, _ANY | _KEY, np.where, "where({0}, {1}, {2})", result=_select, interval=_where_interval
+)
 CAST = ScalarOp(
     "cast", 1, _ANY, _cast, "{dtype}({0})", result=_convert, takes_dtype=True, interval=lambda a: a
 )
 BITCAST = ScalarOp(
-    "bitcast", 1, _STORED, _bitcast, "bitcast({0}, {dtype})", result=_reinterpret, takes_dtype=True
+    "bitcast", 1, _STORED | _KEY, _bitcast, "bitcast({0}, {dtype})", result=_reinterpret, takes_dtype=True
 )
 TRUNC = ScalarOp("trunc", 1, _FLOATS, np.trunc, "trunc({0})")
 SQRT = ScalarOp("sqrt", 1, _FLOATS, np.sqrt, "sqrt({0})")
@@ -417,4 +426,4 @@ def _format(node: UOp, budget: list[int]) -> tuple[str, int]:
         operands.append(text)
     if op is ADD and operands[1].startswith("-") and (src[1].op is CONST or src[1].op is MUL):
         return f"{operands[0]} - {operands[1][1:]}", op.precedence
-    return op.python.format(*operands, dtype=node.dtype.name), op.precedence
+    return op.python.format(*operands, dtype=dtypes.name(node.dtype)), op.precedence

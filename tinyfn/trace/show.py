@@ -98,7 +98,7 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str], outer
         if node.op is INPUT:
             continue
         if node.op is CONST:
-            names[node] = f'const("{_literal(node)}", "{node.dtype.name}")'
+            names[node] = f'const("{_literal(node)}", "{dtypes.name(node.dtype)}")'
             continue
         if node.op is OUTPUT:
             names[node] = f"{names[node.src[0]]}[{node.arg}]"
@@ -115,6 +115,8 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str], outer
 
 def _literal(node: UOp) -> str:
     value = node.value
+    if node.dtype is dtypes.key:
+        return str(value.item()[0])
     if node.dtype.kind == "b":
         return str(int(value))
     return repr(float(value)) if "float" in node.dtype.name else str(value)
@@ -128,5 +130,5 @@ def _parameter(value: Any, inner: dict[Graph, str]) -> str:
     if isinstance(value, tuple):
         return f"({', '.join([_parameter(v, inner) for v in value])}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.dtype):
-        return f'dtype("{value.name}")'
+        return f'dtype("{dtypes.name(value)}")'
     return repr(value)

@@ -322,7 +322,7 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     values = [a.value for a in args]
     if primitive.takes_token:
         return [own(r) for r in primitive.reference(None, *values, **params)[1:]]
-    primitive.out(*values, **params)
+    primitive.checked(values, params)
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
     if switches.general_path and switches.checks_values():

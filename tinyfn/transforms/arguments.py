@@ -190,10 +190,13 @@ def check_differentiable(
         if not dtypes.is_inexact(array.dtype):
             described = dtypes.describe(array.dtype, array.shape)
             if not allow_int:
+                floats = (
+                    "" if array.dtype is dtypes.key else "pass floats (for example x.astype('float32')), "
+                )
                 raise TypeError(
                     f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, which has no "
-                    f"derivative; at {user_line()}: pass floats (for example x.astype('float32')), differentiate "
-                    "other arguments through argnums, or set allow_int=True to get zeros for it"
+                    f"derivative; at {user_line()}: {floats}differentiate other arguments through argnums, or set "
+                    "allow_int=True to get zeros for it"
                 )
 
 

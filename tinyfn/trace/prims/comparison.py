@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
+from .. import dtype as dtypes
 from .. import formulas as f
 from ..prim import (
     _ANY_OR_COMPLEX,
     Comparison,
+    Sample,
 )
 from ..uop import UOp
 
 # Comparisons
 
 
-class Eq(Comparison):
+def _comparable(*xs: Any) -> Sequence[Any]:
+    """The arrays; of keys, which NumPy's ufuncs don't take, their bits."""
+    if np.asarray(xs[0]).dtype != dtypes.key:
+        return xs
+    return [np.ascontiguousarray(x).view(np.uint64).reshape(np.shape(x)) for x in xs]
+
+
+class _OfKeysToo(Comparison):
+    kinds = (*_ANY_OR_COMPLEX, "key")
+
+    def samples(self) -> Iterator[Sample]:
+        yield from super().samples()
+        keys = np.array([[3, 1, 4], [1, 5, 9]]).astype(dtypes.key)
+        yield Sample((keys, np.roll(keys, 2)))
+
+
+class Eq(_OfKeysToo):
     """x == y"""
 
-    kinds = _ANY_OR_COMPLEX
-    reference = np.equal
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.equal(*_comparable(x, y))
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
         return f.equal(x, y)
 
 
-class Ne(Comparison):
+class Ne(_OfKeysToo):
     """x != y"""
 
-    kinds = _ANY_OR_COMPLEX
-    reference = np.not_equal
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.not_equal(*_comparable(x, y))
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
         return f.not_(f.equal(x, y))

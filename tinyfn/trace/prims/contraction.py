@@ -27,7 +27,11 @@ class DotGeneral(Multilinear):
     params = ("contract", "batch_axes")
 
     def out(self, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch_axes: tuple[Axes, Axes]) -> Any:
-        if x.dtype is not y.dtype or dtypes.kind(x.dtype) == "bool" or x.dtype in dtypes.NARROW_FLOATS:
+        if (
+            x.dtype is not y.dtype
+            or dtypes.kind(x.dtype) in ("bool", "key")
+            or x.dtype in dtypes.NARROW_FLOATS
+        ):
             raise TypeError(f"dot_general needs two numeric arrays of one dtype, not {spell([x, y])}")
         (contract_x, contract_y), (batch_x, batch_y) = contract, batch_axes
         for what, xs, ys in (("contracting", contract_x, contract_y), ("batch", batch_x, batch_y)):

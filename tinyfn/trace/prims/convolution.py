@@ -51,7 +51,7 @@ class ConvGeneral(Multilinear):
     ) -> tuple[DType, tuple[Any, ...]]:
         what = f"conv_general of {spell([lhs, rhs])}"
         dtype = lhs.dtype
-        if dtype is not rhs.dtype or dtypes.kind(dtype) == "bool" or dtype in dtypes.NARROW_FLOATS:
+        if dtype is not rhs.dtype or dtypes.kind(dtype) in ("bool", "key") or dtype in dtypes.NARROW_FLOATS:
             raise TypeError(f"{what}: it needs two numeric arrays of one dtype")
         if lhs.ndim != rhs.ndim or lhs.ndim < 2:
             needed = "lhs [N, C, *spatial] and rhs [O, C/feature_groups, *window] with as many axes"

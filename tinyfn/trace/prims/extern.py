@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..dtype import DType
-from ..prim import Primitive, Sample, instantiate_batch
+from ..prim import Primitive, Sample, instantiate_batch, spell
 from ..uop import UOp
 
 
@@ -68,8 +68,14 @@ def _argsort(x: np.ndarray) -> np.ndarray:
     return np.argsort(x, axis=-1, kind="stable").astype(np.int32)
 
 
+def _order(x: Any) -> tuple[DType, tuple[Any, ...]]:
+    if x.dtype is dtypes.key:
+        raise TypeError(f"{spell([x])} can't be sorted by")
+    return dtypes.int32, x.shape
+
+
 # The order of the elements along the last axis, equal ones staying in their order, NaNs last.
-ARGSORT = HostFunction("argsort", _argsort, lambda x: (dtypes.int32, x.shape))
+ARGSORT = HostFunction("argsort", _argsort, _order)
 
 # The functions that a file may name.
 HOST_FUNCTIONS = {function.name: function for function in (ARGSORT,)}

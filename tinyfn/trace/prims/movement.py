@@ -30,7 +30,7 @@ class Movement(Linear):
         for shape, params in self.cases:
             yield Sample((np.arange(prod(shape), dtype=np.float32).reshape(shape),), params)
         shape, params = self.cases[0]
-        for dtype in dtypes.ALL:
+        for dtype in dtypes.MOVED:
             yield Sample((np.arange(prod(shape)).reshape(shape).astype(dtype),), params)
 
 

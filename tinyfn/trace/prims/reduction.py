@@ -175,7 +175,7 @@ class Argmax(Primitive):
         if not 0 <= axis < x.ndim:
             raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: there is no such axis")
         if dtypes.kind(x.dtype) not in self.kinds:
-            raise TypeError(f"{self.name} does not accept {x.dtype.name}")
+            raise TypeError(f"{self.name} does not accept {dtypes.name(x.dtype)}")
         if isinstance(x.shape[axis], int) and x.shape[axis] == 0:
             raise ValueError(f"{self.name} along axis {axis} of {spell([x])}: there are no elements")
         return dtype, x.shape[:axis] + x.shape[axis + 1 :]
@@ -214,6 +214,8 @@ class Cumsum(Linear):
     params = ("axis", "reverse")
 
     def out(self, x: Any, *, axis: int, reverse: bool) -> Any:
+        if x.dtype is dtypes.key:
+            raise TypeError(f"{self.name} does not accept {spell([x])}")
         if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in _NUMBER_OR_COMPLEX:
             raise ValueError(
                 f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis"

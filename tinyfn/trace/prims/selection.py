@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtype as dtypes
 from .. import formulas as f
 from ..dtype import DType
-from ..prim import _ANY, _ANY_OR_COMPLEX, Elementwise, Linear, Sample, zeros_like
+from ..prim import _ANY, _ANY_OR_COMPLEX, Elementwise, Linear, Sample, spell, zeros_like
 from ..uop import UOp
 
 
@@ -18,7 +18,7 @@ class Where(Elementwise):
     """x where the condition holds, y elsewhere."""
 
     arity = 3
-    kinds = _ANY_OR_COMPLEX
+    kinds = (*_ANY_OR_COMPLEX, "key")
 
     def out(self, condition: Any, x: Any, y: Any) -> Any:
         if (
@@ -52,7 +52,7 @@ class Where(Elementwise):
 
     def samples(self) -> Iterator[Sample]:
         generator = np.random.default_rng(0)
-        for dtype in dtypes.ALL:
+        for dtype in dtypes.MOVED:
             if dtypes.kind(dtype) in self.kinds and dtype not in dtypes.NARROW_FLOATS:
                 for shape in ((2, 3), (), (0,)) if dtype is dtypes.float32 else ((2, 3),):
                     yield Sample(
@@ -80,6 +80,10 @@ class Convert(Elementwise):
     kinds = _ANY_OR_COMPLEX
 
     def out(self, x: Any, *, dtype: DType) -> Any:
+        if dtypes.key in (dtype, x.dtype):
+            raise TypeError(
+                f"can't cast {spell([x])} to {dtypes.name(dtype)}; make keys with tinyfn.random.wrap_key_data"
+            )
         return dtype, x.shape
 
     def reference(self, x: Any, *, dtype: DType) -> Any:
@@ -160,7 +164,7 @@ class Bitcast(Elementwise):
     def out(self, x: Any, *, dtype: DType) -> Any:
         if dtype.itemsize != x.dtype.itemsize or (dtype is dtypes.bool_) != (x.dtype is dtypes.bool_):
             raise TypeError(
-                f"bitcast of {x.dtype.name} to {dtype.name}: their widths differ; use astype to convert values"
+                f"bitcast of {dtypes.name(x.dtype)} to {dtypes.name(dtype)}: their widths differ; use astype to convert values"
             )
         return dtype, x.shape
 
@@ -174,7 +178,8 @@ class Bitcast(Elementwise):
         return None
 
     def samples(self) -> Iterator[Sample]:
-        for source, target in (("float32", "int32"), ("int32", "float32"), ("float16", "uint16"), ("bfloat16", "int16"),
+        for source, target in ((dtypes.KEY_NAME, "uint64"), ("uint64", dtypes.KEY_NAME),
+                               ("float32", "int32"), ("int32", "float32"), ("float16", "uint16"), ("bfloat16", "int16"),
                                ("float64", "uint64"), ("int8", "uint8"), ("uint64", "float64")):  # fmt: skip
             values = self.values(dtypes.canonical(source), (2, 3), 0)
             yield Sample((values,), {"dtype": dtypes.canonical(target)}, differentiable=False)

@@ -125,7 +125,7 @@ class Pad(Primitive):
             yield Sample(
                 (np.arange(prod(shape), dtype=np.float32).reshape(shape), np.float32(0.5).reshape(())), params
             )
-        for dtype in dtypes.ALL:
+        for dtype in dtypes.MOVED:
             yield Sample((np.ones((2, 3), dtype), np.zeros((), dtype)), cases[0][1])
 
 
@@ -238,7 +238,7 @@ class Concatenate(Linear):
         yield Sample((a, b), {"axis": 1})
         yield Sample((a,), {"axis": 0})
         yield Sample((a, np.zeros((0, 3), np.float32), a), {"axis": 0})
-        for dtype in dtypes.ALL:
+        for dtype in dtypes.MOVED:
             yield Sample((a.astype(dtype), b.astype(dtype)), {"axis": 1})
 
 
