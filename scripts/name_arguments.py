@@ -386,6 +386,10 @@ NOT_RUN: dict[str, str] = {
     "tinyfn.numpy.savez": "tests/numpy/test_namespace.py",
     "tinyfn.Variable": "tests/trace/test_sint.py", "tinyfn.tree.static": "tests/trace/test_pytree.py",
     "tinyfn.debug.breakpoint": "tests/debugging/test_effects.py",
+    **{f"tinyfn.export.{name}": "tests/export" for name in (
+        "deserialize", "export", "load", "register_namedtuple_serialization", "register_pytree_node_serialization",
+        "symbolic_args_specs", "symbolic_shape",
+    )},
     **{f"tinyfn.checkpoint.{name}": "tests/checkpoint" for name in (
         "get_parameters", "get_state_dict", "load_state_dict", "restore", "safe_load", "safe_load_metadata", "safe_save",
         "save")},

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         debug,
         dtypes,
         experimental,
+        export,
         fft,
         lax,
         linalg,
@@ -99,6 +100,7 @@ __all__ = [
     "dtypes",
     "eval_shape",
     "experimental",
+    "export",
     "fft",
     "grad",
     "hessian",
@@ -132,8 +134,8 @@ __all__ = [
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
 _ON_DEMAND = frozenset(
-    "ad_checkpoint checkpoint checkpoint_policies checks debug dtypes experimental fft lax linalg nn ops optax_like random "
-    "scipy".split()
+    "ad_checkpoint checkpoint checkpoint_policies checks debug dtypes experimental export fft lax linalg nn ops optax_like "
+    "random scipy".split()
 )
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .header import Header, TensorInfo
 from .safetensors import (
-    Header,
     SafetensorsError,
-    TensorInfo,
     safe_load,
     safe_load_metadata,
     safe_save,

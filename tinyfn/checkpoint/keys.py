@@ -40,7 +40,7 @@ def key_names(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) ->
         return []
     try:
         names = json.loads(entry)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"its metadata {ENTRY!r} is no JSON: {error}") from None
     if not isinstance(names, dict) or any(name != dtypes.KEY_NAME for name in names.values()):
         raise ValueError(f"its metadata {ENTRY!r} is not from names to {dtypes.KEY_NAME!r}, but {entry}")

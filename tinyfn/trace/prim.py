@@ -57,6 +57,8 @@ class Primitive:
 
     name: str
     params: tuple[str, ...] = ()
+    # Of its meaning and parameters, in files; one more whenever a node of old would be read as something else.
+    version = 1
     family = "other"
     is_scalar = False
     takes_token = (

@@ -145,7 +145,7 @@ class _Custom:
             )
             # Without the tracers: these hold their traces, and with them all that was computed there.
             late = _Late([c._replace(array=None) if isinstance(c.array, Tracer) else c for c in closure])
-            return closure, Rules(lambda: tuple([_bind(traced, late) for traced in trace_rules(late)]))
+            return closure, Rules(lambda: tuple([_bind(traced, late) for traced in trace_rules(late)]), True)
         first = _FirstRun()
         traced = trace_rules(first)
         if first.called:

@@ -30,12 +30,14 @@ def _forbid_closure(name: str, differentiated: Sequence[bool], count: int) -> No
 
 
 class Rules:
-    """The derivative rules of one call of a custom function: graphs, made when they are first asked for."""
+    """The derivative rules of one call of a custom function: graphs, made when they are first asked for.
 
-    __slots__ = ("_batched", "_graphs", "_make")
+    They are late if the call is one in the function's own rules: there is no end to what making all of these would give."""
 
-    def __init__(self, make: Callable[[], tuple[Graph, ...]]):
-        self._make = make
+    __slots__ = ("_batched", "_graphs", "_make", "is_late")
+
+    def __init__(self, make: Callable[[], tuple[Graph, ...]], is_late: bool = False):
+        self._make, self.is_late = make, is_late
         self._graphs: tuple[Graph, ...] | None = None
         self._batched: tuple[Any, Rules] | None = None
 
@@ -56,7 +58,7 @@ class Rules:
         if last is None or last[0] != size:
             self._batched = last = (
                 size,
-                Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs])),
+                Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]), self.is_late),
             )
         return last[1]
 

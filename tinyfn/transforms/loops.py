@@ -255,6 +255,8 @@ class Scan(Structured):
     is_inlined = False
 
     def out(self, *args: Any, graph: Graph, length: Any, constants: int, carries: int, reverse: bool) -> Any:
+        if constants < 0 or carries < 0:
+            raise ValueError(f"scan has {constants} constants and {carries} carries")
         xs = args[constants + carries :]
         if any(not x.shape or x.shape[0] != length for x in xs):
             raise TypeError(

@@ -150,6 +150,8 @@ class While(Structured):
     is_inlined = False
 
     def out(self, *args: Any, condition: Graph, body: Graph, constants: int, max_steps: int | None) -> Any:
+        if constants < 0:
+            raise ValueError(f"while_loop has {constants} constants")
         found = check_arguments("while_loop", body, args)
         if check_arguments("while_loop", condition, args) != ((dtypes.bool_,), ((),)):
             raise TypeError(f"while_loop: the condition {condition!r} does not give one bool")

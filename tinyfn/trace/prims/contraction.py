@@ -34,6 +34,11 @@ class DotGeneral(Multilinear):
         ):
             raise TypeError(f"dot_general needs two numeric arrays of one dtype, not {spell([x, y])}")
         (contract_x, contract_y), (batch_x, batch_y) = contract, batch_axes
+        for a, axes in ((x, (*contract_x, *batch_x)), (y, (*contract_y, *batch_y))):
+            if len(set(axes)) != len(axes) or any(not 0 <= axis < a.ndim for axis in axes):
+                raise ValueError(
+                    f"dot_general of {spell([x, y])}: {axes} are not distinct axes of {spell([a])}, in 0..{a.ndim - 1}"
+                )
         for what, xs, ys in (("contracting", contract_x, contract_y), ("batch", batch_x, batch_y)):
             sizes_x, sizes_y = [x.shape[a] for a in xs], [y.shape[a] for a in ys]
             if sizes_x != sizes_y:

@@ -32,13 +32,15 @@ class Fourier(Linear):
     params = ("kind", "size")
 
     def out(self, x: Any, *, kind: str, size: int) -> Any:
+        if kind not in _FUNCTIONS:
+            raise ValueError(f"there is no transform {kind!r}; choose one of {', '.join(_FUNCTIONS)}")
         needs = _COMPLEX_TYPE if kind == "rfft" else REAL_TYPE
         if x.dtype not in needs or x.ndim == 0:
             wanted = "float32 or float64" if kind == "rfft" else "complex64 or complex128"
             raise TypeError(f"{kind} takes an array of {wanted} with an axis, not {spell([x])}")
         length = x.shape[-1]
         expected = {"rfft": length // 2 + 1, "irfft": size}.get(kind, length)
-        if expected != size or (kind == "irfft" and length != size // 2 + 1) or length == 0:
+        if expected != size or (kind == "irfft" and length != size // 2 + 1) or length == 0 or size < 1:
             raise ValueError(f"{kind} of {spell([x])} can't have {size} elements along the last axis")
         dtype = x.dtype if kind in ("fft", "ifft") else needs[x.dtype]
         return dtype, (*x.shape[:-1], size)

@@ -124,7 +124,7 @@ class Broadcast(Movement):
     )
 
     def out(self, x: Any, *, shape: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
-        fits = len(axes) == x.ndim and list(axes) == sorted(set(axes))
+        fits = len(axes) == x.ndim and list(axes) == sorted(set(axes)) and all(axis >= 0 for axis in axes)
         if not fits or any(
             axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)
         ):

@@ -46,9 +46,11 @@ class _Windows(Primitive):
             raise ValueError(
                 f"{attempt}: the first {batch_dims} axes are batch axes and must have equal sizes"
             )
-        if len(sizes) != operand.ndim - batch_dims or any(axis < batch_dims for axis in axes):
+        distinct = len(set(axes)) == len(axes) and all(batch_dims <= axis < operand.ndim for axis in axes)
+        if len(sizes) != operand.ndim - batch_dims or batch_dims < 0 or not distinct:
             raise ValueError(
-                f"{attempt}: the window needs one size for each axis that is not one of {batch_dims} batch axes"
+                f"{attempt}: the window needs one size for each axis that is not one of {batch_dims} batch axes, and the axes "
+                "must be distinct ones of these"
             )
         if not all(0 <= s and s <= n for s, n in zip(sizes, operand.shape[batch_dims:], strict=True)):
             raise ValueError(f"{attempt}: the window does not fit into the operand")
