@@ -159,30 +159,41 @@ def test_memory_stays_flat_over_many_calls() -> None:
             f(x, y)
             state = update(state)
 
+    def run_quick(times: int) -> None:
+        for _ in range(times):
+            quick(x, y)
+
+    quick = jit(lambda x, y: {"sum": x + y, "rows": x.sum(0)})
     run(1000)
+    run_quick(1000)
     gc.collect()
-    before = resident()
+    before, objects = resident(), len(gc.get_objects())
     run(10_000)
+    run_quick(100_000)
     gc.collect()
     assert resident() - before < 2
+    assert len(gc.get_objects()) - objects < 100
 
 
 @pytest.mark.skipif(not LINUX, reason="reads /proc")
-def test_memory_stays_flat_over_many_shapes() -> None:
+def test_memory_stays_flat_over_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TINYFN_VERIFY", raising=False)  # it would take longer than compiling
     f = jit(lambda x: tnp.tanh(x * 2.0) + x.sum(-1, keepdims=True), cache_size=8)
+    # Small arrays: memory of large ones waits for reuse, by sizes, which is not what is asked here.
+    shapes = [(rows, columns) for rows in (2, 3, 4, 5) for columns in range(2, 202)]
 
-    def run(sizes: range) -> None:
-        for n in sizes:
-            f(tnp.ones((3, n)))
+    def run(shapes: list[tuple[int, int]]) -> None:
+        for shape in shapes:
+            f(tnp.ones(shape))
 
-    run(range(2, 90))
+    run([(7, n) for n in range(2, 302)])  # until the caches of what may come again are full
     gc.collect()
-    before, modules = resident(), len(cpu._modules)
-    run(range(90, 190))
+    before, modules, objects = resident(), len(cpu._modules), len(gc.get_objects())
+    run(shapes + [(6, n) for n in range(2, 202)])
     gc.collect()
     assert len(cpu._modules) <= modules + 8
-    # What a shape leaves is less than its code: LLVM's linkers are replaced, and the memory of dead ones is used again.
-    assert resident() - before < 4
+    assert len(gc.get_objects()) - objects < 1000
+    assert resident() - before < 2
 
 
 def test_temporaries_and_results_of_host_ops_are_freed_early() -> None:

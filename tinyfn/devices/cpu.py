@@ -112,26 +112,50 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
+class _Worker:
+    """What one thread at a time needs of LLVM for a target. Lists of passes are kept: llvmlite never frees their memory."""
+
+    def __init__(self, llvm: Any, machine: Any):
+        self._llvm, self.machine = llvm, machine
+        self._builder = llvm.create_pass_builder(
+            machine, llvm.create_pipeline_tuning_options(speed_level=LEVEL)
+        )
+        self._managers: dict[tuple[str, ...], Any] = {}
+
+    def optimize(self, module: Any, passes: Sequence[str]) -> None:
+        """Run the passes over all functions of a module."""
+        manager = self._managers.get(tuple(passes))
+        if manager is None:
+            manager = self._managers[tuple(passes)] = self._llvm.create_new_function_pass_manager()
+            for name in passes:
+                getattr(manager, f"add_{name}_pass")()
+        for function in module.functions:
+            if not function.is_declaration:
+                manager.run(function, self._builder)
+
+
 class _Compiler(NamedTuple):
     """LLVM's objects for one target."""
 
     llvm: Any
     make_machine: Callable[[], Any]
-    machines: deque[Any]  # that no thread uses at the moment
+    workers: deque[_Worker]  # that no thread uses at the moment
     emit: Callable[..., Any]
     linker: _Linker
     header: str
     version: str
 
     @contextmanager
-    def machine(self) -> Iterator[Any]:
-        """A target machine that no other thread uses meanwhile."""
+    def worker(self) -> Iterator[_Worker]:
+        """A worker that no other thread uses meanwhile."""
         try:
-            machine = self.machines.pop()
+            worker = self.workers.pop()
         except IndexError:
-            machine = self.make_machine()
-        yield machine
-        self.machines.append(machine)
+            worker = _Worker(self.llvm, self.make_machine())
+        try:
+            yield worker
+        finally:
+            self.workers.append(worker)
 
 
 class _Linker:
@@ -165,7 +189,9 @@ def _compiler(triple: str, cpu: str, features: str) -> _Compiler:
     header = f'target datalayout = "{machine.target_data}" target triple = "{triple}" '
     version = f"{llvmlite.__version__} {llvm.llvm_version_info}"
     linker = _Linker(lambda: llvm.create_lljit_compiler(make_machine(), suppress_errors=True))
-    return _Compiler(llvm, make_machine, deque([machine]), _emit_function(llvm), linker, header, version)
+    return _Compiler(
+        llvm, make_machine, deque([_Worker(llvm, machine)]), _emit_function(llvm), linker, header, version
+    )
 
 
 def _emit_function(llvm: Any) -> Callable[..., Any]:
@@ -244,8 +270,8 @@ def assembly(text: str, target: Target, *, passes: Sequence[str] = PASSES) -> st
     """The assembly of a module of LLVM IR, for people."""
     with _lock:
         compiler = _compiler(target.triple, target.cpu, target.features)
-        with compiler.machine() as machine, _optimized(text, compiler, machine, passes) as module:
-            return machine.emit_assembly(module)
+        with compiler.worker() as worker, _optimized(text, compiler, worker, passes) as module:
+            return worker.machine.emit_assembly(module)
 
 
 def _key(text: str, target: Target, compiler: _Compiler, passes: Sequence[str]) -> str:
@@ -257,11 +283,11 @@ def _key(text: str, target: Target, compiler: _Compiler, passes: Sequence[str]) 
 @stage("emit")
 def _emit(text: str, compiler: _Compiler, passes: Sequence[str]) -> bytes:
     llvm, library = compiler.llvm, compiler.llvm.ffi.lib
-    with compiler.machine() as machine, _optimized(text, compiler, machine, passes) as module:
+    with compiler.worker() as worker, _optimized(text, compiler, worker, passes) as module:
         with _lock:
             counts["emit"] += 1
         with llvm.ffi.OutputString() as message:
-            code = compiler.emit(machine, module, True, message)
+            code = compiler.emit(worker.machine, module, True, message)
             if not code:
                 raise CompileError(f"LLVM made no code of the module: {message}")
         try:
@@ -271,7 +297,7 @@ def _emit(text: str, compiler: _Compiler, passes: Sequence[str]) -> bytes:
 
 
 @stage("optimize")
-def _optimized(text: str, compiler: _Compiler, machine: Any, passes: Sequence[str]) -> Any:
+def _optimized(text: str, compiler: _Compiler, worker: _Worker, passes: Sequence[str]) -> Any:
     """The llvmlite module of a text, in a context of its own: parsed, verified, and passed through the passes."""
     llvm = compiler.llvm
     with _lock:
@@ -282,13 +308,7 @@ def _optimized(text: str, compiler: _Compiler, machine: Any, passes: Sequence[st
             module.verify()
     except RuntimeError as error:
         raise CompileError(_explain(str(error), text)) from None
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=LEVEL))
-    manager = llvm.create_new_function_pass_manager()
-    for name in passes:
-        getattr(manager, f"add_{name}_pass")()
-    for function in module.functions:
-        if not function.is_declaration:
-            manager.run(function, builder)
+    worker.optimize(module, passes)
     return module
 
 

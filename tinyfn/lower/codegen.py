@@ -83,7 +83,7 @@ def _grain(points: Dimension, work: Dimension) -> Dimension:
 
 # Code by structure, schedule and target: nests of other kernels may be the same. The oldest goes first.
 _functions: dict[Any, Function] = {}
-MOST_FUNCTIONS = 512
+MOST_FUNCTIONS = 256
 
 
 def function(

@@ -17,6 +17,7 @@ from ..trace.graph import Graph
 from ..trace.uop import UOp
 from .build import Builder
 from .groups import LARGEST, Group, groups
+from .index import forget_moves
 from .nest import Host, Kernel, Nest, Step, View
 from .pieces import distribute
 from .sinks import Sinks, home
@@ -29,6 +30,13 @@ WIDEST = 4 * LARGEST
 @stage("group")
 def group(graph: Graph) -> list[Step]:
     """The steps that compute the graph's outputs, in order."""
+    try:
+        return _steps(graph)
+    finally:
+        forget_moves()
+
+
+def _steps(graph: Graph) -> list[Step]:
     outputs = graph.outputs
     graph = distribute(graph)
     sinks = Sinks(graph)

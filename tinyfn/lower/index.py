@@ -41,9 +41,14 @@ def load(array: UOp, index: Index, condition: UOp | None = None) -> UOp:
     return make(LOAD, (at,) if condition is None else (at, condition), array, array.dtype, ())
 
 
-# Arrays of one shape are moved at one index again and again: as many as a tree of parameters has leaves, for example.
+# Arrays of one shape are moved at one index again and again: as many as a tree of parameters has leaves, for example. An index
+# may be that of a gather, which holds the graph that it is from, so this is emptied when a graph is done.
 _moves: dict[Any, Index] = {}
-_MOST_MOVES = 1 << 14
+
+
+def forget_moves() -> None:
+    """Let go of what was worked out for the last graph."""
+    _moves.clear()
 
 
 def _moved(node: UOp, index: Index) -> Index:
@@ -53,8 +58,6 @@ def _moved(node: UOp, index: Index) -> Index:
     key = (node.op, node.arg, node.shape, node.src[0].shape, index)
     found = _moves.get(key)
     if found is None:
-        if len(_moves) >= _MOST_MOVES:
-            _moves.clear()
         found = _moves[key] = node.op.source_index(node, index)
     return found
 
