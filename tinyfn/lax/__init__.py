@@ -9,6 +9,7 @@ broadcast, and so do axes of size 1 among arrays with equally many axes. Axes ma
 from __future__ import annotations
 
 from ..trace.operators import broadcast_shapes
+from ..transforms.implicit import custom_linear_solve, custom_root
 from .branches import cond, switch
 from .elementwise import (
     RoundingMethod,
@@ -203,6 +204,8 @@ __all__ = [
     "cos",
     "cosh",
     "cumsum",
+    "custom_linear_solve",
+    "custom_root",
     "digamma",
     "div",
     "dot",

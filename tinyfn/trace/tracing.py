@@ -21,7 +21,7 @@ from . import dtype as dtypes
 from . import errors, execute, finite, pytree, switches
 from .array import Array, as_array, is_scalar, own
 from .graph import Graph
-from .prim import Aval, Primitive, hooks
+from .prim import Aval, Primitive, full, hooks
 from .uop import INPUT, UOp, const, input_node, output, substitute, toposort
 
 
@@ -415,6 +415,8 @@ def trace_function(
         args, kwargs = rebuild(tracers)
         result = function(*args, **kwargs)
         leaves, out_tree = pytree.flatten(result)
+        if any(is_float0(leaf) for leaf in leaves):
+            leaves, out_tree = pytree.flatten(pytree.map(lambda x: _Void.of(x, trace), result))
         outputs, weak = [], []
         for i, leaf in enumerate(leaves):
             array = result_array(leaf, partial(_result_path, result, i), function)
@@ -434,6 +436,33 @@ def trace_function(
     inputs = [*trace.inputs, *[uop for uop, _ in captured]]
     graph = Graph(inputs, outputs, [array for _, array in captured], trace.function_name)
     return Traced(graph, out_tree, tuple(weak), trace, memo)
+
+
+def is_float0(leaf: Any) -> bool:
+    """Whether it is an array without values: the (co)tangent of something that has none."""
+    return type(leaf) is np.ndarray and leaf.dtype == dtypes.float0
+
+
+class _Void:
+    """In place of a result of float0: an array of bools of its shape, so that transforms may change that."""
+
+    def __init__(self, stand_in: Any):
+        self.stand_in = stand_in
+
+    @classmethod
+    def of(cls, leaf: Any, trace: Trace) -> Any:
+        """The leaf itself, unless it is of float0."""
+        return cls(tracer(trace, full(False, dtypes.bool_, leaf.shape))) if is_float0(leaf) else leaf
+
+
+pytree.register_pytree_node(
+    _Void,
+    lambda x: ((x.stand_in,), None),
+    # Not of a number that stands for a leaf in a tree of something else.
+    lambda _, found: (
+        np.zeros(found[0].shape, dtypes.float0) if hasattr(found[0], "shape") else _Void(found[0])
+    ),
+)
 
 
 class _Nothing:

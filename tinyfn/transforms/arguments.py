@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
-from ..trace.array import Array, as_array
+from ..trace.array import Array, as_array, wrap
 from ..trace.errors import user_line
-from ..trace.tracing import describe_function
+from ..trace.tracing import describe_function, is_float0
 
 
 def positional_name(function: Callable[..., Any], index: int) -> str:
@@ -49,7 +50,7 @@ def argument_names(
 class Arguments:
     """The leaves of a call's arguments as arrays, and how to put them together again."""
 
-    __slots__ = ("arrays", "names", "tree")
+    __slots__ = ("arrays", "names", "tree", "voids")
 
     def __init__(
         self,
@@ -61,6 +62,10 @@ class Arguments:
         convert: Callable[[Any], Any] = as_array,
     ):
         leaves, self.tree = pytree.flatten((tuple(args), kwargs))
+        # Where there are zeros of float0: for transforms they are bools, which have no derivative either.
+        self.voids = [i for i, leaf in enumerate(leaves) if is_float0(leaf)]
+        for i in self.voids:
+            leaves[i] = wrap(np.zeros(leaves[i].shape, np.bool_))
         self.names: Callable[[], list[str]] = lambda: argument_names(function, args, kwargs, indices)
         self.arrays: list[Array] = [
             leaf if isinstance(leaf, Array) else self._array(transform, function, leaf, i, convert)
@@ -87,7 +92,10 @@ class Arguments:
 
     def signature(self) -> tuple[Any, ...]:
         """Shape, dtype and weakness of each leaf."""
-        return tuple([(a.shape, a.dtype, a.weak_type) for a in self.arrays])
+        found = [(a.shape, a.dtype, a.weak_type) for a in self.arrays]
+        for i in self.voids:
+            found[i] = (found[i][0], dtypes.float0, False)
+        return tuple(found)
 
     def name(self, index: int) -> str:
         """The name of the index-th leaf."""
@@ -95,6 +103,8 @@ class Arguments:
 
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments with other leaves."""
+        if self.voids:
+            leaves = [float0_zeros(leaf.shape) if i in self.voids else leaf for i, leaf in enumerate(leaves)]
         args, kwargs = pytree.unflatten(self.tree, leaves)
         return args, kwargs
 
@@ -110,7 +120,7 @@ def normalize_positions(
     """Positions of arguments with negative ones counted from the end; raises ValueError if one is out of range."""
     result = []
     for position in positions:
-        if not isinstance(position, int) or isinstance(position, bool):
+        if isinstance(position, bool) or not hasattr(position, "__index__"):
             raise TypeError(
                 f"{what} of {describe_function(function)} must be integers, not {position!r}; at {user_line()}"
             )
@@ -119,7 +129,7 @@ def normalize_positions(
                 f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional "
                 f"arguments; at {user_line()}"
             )
-        result.append(position % count)
+        result.append(int(position) % count)
     if len(set(result)) != len(result):
         raise ValueError(
             f"{what} of {describe_function(function)} lists a position twice: {tuple(positions)}; at {user_line()}"
@@ -178,14 +188,23 @@ def check_differentiable(
     given: Arguments,
     allow_int: bool = False,
     real: bool = False,
+    holomorphic: bool = False,
 ) -> None:
-    """Raise TypeError for an argument that has no derivative, unless `allow_int`; with `real`, for a complex one too."""
+    """Raise TypeError for an argument that has no derivative, unless `allow_int`; with `real`, for a complex one too; with
+    `holomorphic`, for one that is not complex."""
     for i, array in enumerate(given.arrays):
+        if holomorphic and dtypes.kind(array.dtype) != "complex":
+            described = dtypes.describe(array.dtype, array.shape)
+            raise TypeError(
+                f"{transform} of {describe_function(function)} with holomorphic=True: argument `{given.name(i)}` is {described}, "
+                f"not complex; at {user_line()}: pass x.astype('complex64'), or leave holomorphic out"
+            )
         if real and dtypes.kind(array.dtype) == "complex":
             described = dtypes.describe(array.dtype, array.shape)
             raise TypeError(
                 f"{transform} of {describe_function(function)}: argument `{given.name(i)}` is {described}, and takes real "
-                f"ones only; at {user_line()}: use jacrev, or jvp along the directions that you need"
+                f"ones only; at {user_line()}: use jacrev, or jvp along the directions that you need, or holomorphic=True if the "
+                "function is complex differentiable"
             )
         if not dtypes.is_inexact(array.dtype):
             described = dtypes.describe(array.dtype, array.shape)
@@ -211,7 +230,43 @@ def with_float0(found: Iterable[Any], likes: Sequence[Any]) -> list[Any]:
     return [next(rest) if dtypes.is_inexact(like.dtype) else float0_zeros(like.shape) for like in likes]
 
 
+def with_aux(function: Callable[..., Any], transform: str) -> tuple[Callable[..., Any], list[Any]]:
+    """The function with its second result's arrays put beside the first, and a list that receives how to undo that."""
+    memory: list[Any] = []
+
+    @wraps(function)
+    def flat(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"{transform} of {describe_function(function)} with has_aux=True: the function must return a pair "
+                f"(value, auxiliary data), not {type(result).__name__}; at {user_line()}"
+            )
+        value, aux = result
+        leaves, tree = pytree.flatten(aux)
+        arrays = []
+        template: list[Any] = []
+        for leaf in leaves:
+            try:
+                arrays.append(as_array(leaf))
+                template.append(None)
+            except TypeError:
+                template.append([leaf])  # not an array: handed through as it is
+        memory[:] = [tree, template]
+        return value, arrays
+
+    return flat, memory
+
+
+def restore_aux(memory: list[Any], arrays: Sequence[Any]) -> Any:
+    """The auxiliary data that `with_aux` took apart, with other arrays."""
+    tree, template = memory
+    found = iter(arrays)
+    return pytree.unflatten(tree, [next(found) if entry is None else entry[0] for entry in template])
+
+
 __all__ = [
     "Arguments", "argument_names", "as_tuple", "check_differentiable", "float0_zeros", "marked_arguments", "normalize_positions",
-    "positional_name", "with_float0",
+    "positional_name", "restore_aux",
+    "with_aux", "with_float0",
 ]  # fmt: skip

@@ -68,11 +68,13 @@ def _with_tangents(branches: Branches, given: tuple[bool, ...]) -> _Forward:
 
 
 class _Reverse(NamedTuple):
-    """Branches of a forward and a backward pass. `forward` gives the results and residuals; `backward` takes the operands, the
-    residuals and the cotangents of inexact results, and gives cotangents of the operands that are marked in `gives`."""
+    """Branches of a forward and a backward pass. `forward` gives the results and residuals; `backward` takes those `operands` (by
+    number) that a branch reads, the residuals and the cotangents of inexact results, and gives cotangents of the operands that
+    are marked in `gives`."""
 
     forward: Branches
     backward: Branches
+    operands: tuple[int, ...]
     gives: tuple[bool, ...]
 
 
@@ -144,6 +146,11 @@ def _reversed(branches: Branches, needs: tuple[bool, ...]) -> _Reverse:
             ]
         )
         forward, backward = [], []
+        read = [
+            i
+            for i in range(len(needs))
+            if any(each.forward.inputs[i] in each.forward.outputs[count:] for each in derived)
+        ]
         for each, mine in zip(derived, where, strict=True):
             inputs, outputs = each.forward.inputs, each.forward.outputs
             forward.append(Graph(inputs, [*outputs[:count], *_filled(places, mine)], name=each.forward.name))
@@ -161,8 +168,9 @@ def _reversed(branches: Branches, needs: tuple[bool, ...]) -> _Reverse:
                 for ct, x, is_needed in zip(given, operands, gives, strict=True)
                 if is_needed
             ]
-            backward.append(Graph([*operands, *residuals, *cts], results, name=each.backward.name))
-        return _Reverse(tuple(forward), tuple(backward), gives)
+            seen = [*[operands[i] for i in read], *residuals, *cts]
+            backward.append(Graph(seen, results, name=each.backward.name))
+        return _Reverse(tuple(forward), tuple(backward), tuple(read), gives)
 
     return branches[0].derive(("cond reversed", branches, needs), make)
 
@@ -318,7 +326,8 @@ class Cond(Structured):
     ) -> list[UOp | None]:
         derived = _reversed(branches, tuple(needs[1:]))
         dense = cotangents_or_zeros(cts, branches[0].outputs)
-        found = iter(self.apply(*args, *kept, *dense, branches=derived.backward, any_lane=any_lane))
+        read = [args[1 + i] for i in derived.operands]
+        found = iter(self.apply(args[0], *read, *kept, *dense, branches=derived.backward, any_lane=any_lane))
         return [None, *[next(found) if gives else None for gives in derived.gives]]
 
     def batch_results(

@@ -29,6 +29,10 @@ def _forbid_closure(name: str, differentiated: Sequence[bool], count: int) -> No
         )
 
 
+# In place of a tuple that says of each (co)tangent whether it is not zero.
+NO_ZEROS = "no zeros"
+
+
 class Rules:
     """The derivative rules of one call of a custom function: graphs, made when they are first asked for.
 
@@ -36,9 +40,9 @@ class Rules:
 
     __slots__ = ("_batched", "_graphs", "_make", "is_late")
 
-    def __init__(self, make: Callable[[], tuple[Graph, ...]], is_late: bool = False):
+    def __init__(self, make: Callable[..., tuple[Graph, ...]], is_late: bool = False):
         self._make, self.is_late = make, is_late
-        self._graphs: tuple[Graph, ...] | None = None
+        self._graphs: dict[Any, tuple[Graph, ...]] = {}
         self._batched: tuple[Any, Rules] | None = None
 
     def __repr__(self) -> str:
@@ -46,21 +50,40 @@ class Rules:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The rules themselves."""
-        graphs = self._graphs
-        if graphs is None:
-            self._graphs = graphs = self._make()
-        return graphs
+        """The rules themselves, which take all (co)tangents."""
+        return self.given(NO_ZEROS)
+
+    def given(self, zeros: Any) -> tuple[Graph, ...]:
+        """The rules for (co)tangents that are zero where `zeros` has False."""
+        if NO_ZEROS not in self._graphs:
+            self._graphs[NO_ZEROS] = self._make()
+        return self._graphs[NO_ZEROS]
 
     def batched(self, size: Any) -> Rules:
         """The rules over a leading batch axis of everything that they take and give."""
         last = self._batched
         if last is None or last[0] != size:
-            self._batched = last = (
-                size,
-                Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]), self.is_late),
-            )
+            self._batched = last = (size, self._over_batch(size))
         return last[1]
+
+    def _over_batch(self, size: Any) -> Rules:
+        return Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]), self.is_late)
+
+
+class RulesByZeros(Rules):
+    """Rules that are told which (co)tangents are zero: graphs for each choice of these that is asked for."""
+
+    __slots__ = ()
+
+    def given(self, zeros: Any) -> tuple[Graph, ...]:
+        if zeros not in self._graphs:
+            self._graphs[zeros] = self._make(zeros)
+        return self._graphs[zeros]
+
+    def _over_batch(self, size: Any) -> Rules:
+        return RulesByZeros(
+            lambda zeros: tuple([_batch_everything(graph, size) for graph in self.given(zeros)]), self.is_late
+        )
 
 
 class _CustomCall(Structured):
@@ -114,7 +137,7 @@ class CustomJvp(_CustomCall):
             for a, t in zip(args[:count], tangents[:count], strict=True)
             if dtypes.is_inexact(a.dtype)
         ]
-        (rule,) = rules.graphs
+        (rule,) = rules.given(tuple([t is not None for t in tangents[:count]]))
         found = iter(rule.inline([*args[:count], *dense, *args[count:]]))
         results = self.apply(*args, graph=graph, rules=rules, count=count, label=label)
         return results, [next(found) if dtypes.is_inexact(r.dtype) else None for r in results]
@@ -151,7 +174,7 @@ class CustomJvp(_CustomCall):
         count: int,
         label: str,
     ) -> Any:
-        (rule,) = rules.graphs
+        (rule,) = rules.given(tuple(needs[:count]))
         linear = self._tangents(rule, count, args)
         tangents = linear.inputs[len(args) :]
         seeds = [input_node(t.dtype, t.shape) for t in tangents]
@@ -201,7 +224,8 @@ class CustomVjp(_CustomCall):
         label: str,
     ) -> Any:
         _forbid_closure(f"custom_vjp function {label}", needs, count)
-        results = rules.graphs[0].inline(args)
+        forward, _ = rules.given((tuple(needs[:count]), (True,) * len(graph.outputs)))
+        results = forward.inline(args)
         return results[: len(graph.outputs)], results[len(graph.outputs) :]
 
     def vjp_backward(
@@ -216,7 +240,8 @@ class CustomVjp(_CustomCall):
         count: int,
         label: str,
     ) -> Any:
-        found = iter(rules.graphs[1].inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
+        _, backward = rules.given((tuple(needs[:count]), tuple([ct is not None for ct in cts])))
+        found = iter(backward.inline([*kept, *cotangents_or_zeros(cts, graph.outputs), *args[count:]]))
         per_argument = [next(found) if dtypes.is_inexact(a.dtype) else None for a in args[:count]]
         return [*per_argument, *[None] * (len(args) - count)]
 

@@ -14,8 +14,8 @@ from ..trace.array import Array, wrap
 from ..trace.errors import user_line
 from ..trace.operators import full
 from ..trace.tracing import current_trace, describe_function, tracer
-from .arguments import Arguments, as_tuple, check_differentiable, normalize_positions
-from .derivatives import linearize, vjp
+from .arguments import Arguments, as_tuple, check_differentiable, float0_zeros, normalize_positions
+from .linear import linearize, vjp
 from .vmap import vmap
 
 
@@ -28,7 +28,13 @@ def _basis(array: Any) -> Array:
 
 
 def _jacobian(
-    function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, forward: bool, name: str
+    function: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    forward: bool,
+    name: str,
+    holomorphic: bool,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     @wraps(function)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -43,11 +49,11 @@ def _jacobian(
         partial.__name__ = describe_function(function)
         chosen = tuple([args[position] for position in positions])
         given = Arguments(name, function, chosen, {}, positions)
-        check_differentiable(name, function, given, real=forward)
-        single = isinstance(argnums, int)
+        check_differentiable(name, function, given, allow_int, forward and not holomorphic, holomorphic)
+        single = not isinstance(argnums, (tuple, list))
         if forward:
             value, linear, *aux = linearize(partial, *chosen, has_aux=has_aux)
-            _check_float_results(name, function, value)
+            _check_results(name, function, value, holomorphic)
             in_leaves = given.arrays
             # One column for each element of each argument, the other arguments' tangents being zero.
             columns = [
@@ -66,7 +72,7 @@ def _jacobian(
             result = pytree.unflatten(out_tree, rows)
         else:
             value, pulled, *aux = vjp(partial, *chosen, has_aux=has_aux)
-            _check_float_results(name, function, value)
+            _check_results(name, function, value, holomorphic)
             out_leaves, out_tree = pytree.flatten(value)
             rows = []
             for j, out in enumerate(out_leaves):
@@ -75,6 +81,8 @@ def _jacobian(
                 )
                 parts = [
                     prims.reshape(leaf, shape=out.shape + x.shape)
+                    if dtypes.is_inexact(x.dtype)
+                    else float0_zeros(out.shape + x.shape)
                     for leaf, x in zip(pytree.leaves(rows_j), given.arrays, strict=True)
                 ]
                 tree = given.rebuild(parts)[0]
@@ -85,13 +93,22 @@ def _jacobian(
     return jacobian
 
 
-def _check_float_results(transform: str, function: Callable[..., Any], value: Any) -> None:
+def _check_results(transform: str, function: Callable[..., Any], value: Any, holomorphic: bool) -> None:
+    """Raise TypeError unless all results are of floats, or of complex numbers if `holomorphic`."""
+    wanted = "complex" if holomorphic else "float"
     for path, leaf in pytree.leaves_with_path(value):
-        if not dtypes.is_float(leaf.dtype):
+        if dtypes.kind(leaf.dtype) != wanted:
             described = dtypes.describe(leaf.dtype, leaf.shape)
+            what = (
+                "holomorphic=True is for complex results"
+                if holomorphic
+                else "set holomorphic=True if the function is complex differentiable, else use vjp or jvp"
+                if dtypes.is_inexact(leaf.dtype)
+                else "it has no derivative: return it through has_aux=True"
+            )
             raise TypeError(
-                f"{transform} of {describe_function(function)}: the result{pytree.keystr(path)} is {described}, which has no "
-                f"derivative; at {user_line()}: return it through has_aux=True"
+                f"{transform} of {describe_function(function)}: the result{pytree.keystr(path)} is {described}; "
+                f"at {user_line()}: {what}"
             )
 
 
@@ -108,27 +125,42 @@ def _one_hot_cotangent(tree: Any, leaves: Sequence[Any], index: int, cotangent: 
 
 
 def jacfwd(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian of `function`, computed column by column in forward mode: best for few inputs and many outputs.
 
-    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
-    return _jacobian(function, argnums, has_aux, forward=True, name="jacfwd")
+    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t. Arguments and results are real, or
+    all complex with `holomorphic`."""
+    return _jacobian(function, argnums, has_aux, True, "jacfwd", holomorphic)
 
 
 def jacrev(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian of `function`, computed row by row in reverse mode: best for many inputs and few outputs.
 
-    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t."""
-    return _jacobian(function, argnums, has_aux, forward=False, name="jacrev")
+    For each result leaf of shape s and argument leaf of shape t, an array of shape s + t; of float0 for an argument of integers,
+    which `allow_int` permits. Results are real, or arguments and results complex with `holomorphic`."""
+    return _jacobian(function, argnums, has_aux, False, "jacrev", holomorphic, allow_int)
 
 
 def hessian(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The second derivatives of `function`: forward mode over reverse mode.
 
     For a scalar function of an array of shape s, an array of shape s + s."""
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+    return jacfwd(jacrev(function, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+jacobian = jacrev

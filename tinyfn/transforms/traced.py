@@ -36,7 +36,7 @@ class TracedProgram(Executable):
         """The generated call path for calls with arguments like these, made once; None if there is none."""
         if self._fast is _NOT_MADE and self.is_prepared:
             self._fast = None
-            if self.native is not None:
+            if self.native is not None and not given.voids:
                 signature = Signature(
                     given.tree,
                     [array.weak_type for array in given.arrays],

@@ -1,0 +1,15 @@
+"""Names that users of JAX look for in `jax.custom_derivatives`."""
+
+from .transforms.closures import closure_convert
+from .transforms.custom import SymbolicZero
+from .transforms.custom_jvp import custom_jvp
+from .transforms.custom_vjp import CustomVJPPrimal, custom_gradient, custom_vjp
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+]
