@@ -104,7 +104,42 @@ def _checked(v: Any) -> Any:
     return v * 2
 
 
+def _gradient_of_its_own(v: Any) -> Any:
+    return tinyfn.custom_gradient(lambda v: (v**3, lambda ct: 3 * v**2 * ct))(v)
+
+
+def _two_passes(v: Any, u: Any) -> Any:
+    forward, backward = tinyfn.fwd_and_bwd(tnp.sin, 0)
+    return backward(forward(v)[1], u)
+
+
+def _converted(v: Any, u: Any) -> Any:
+    function, constants = tinyfn.closure_convert(lambda v: v * u, v)
+    return function(v, *constants)
+
+
+def _by_newton(f: Any, guess: Any) -> Any:
+    def step(_: Any, r: Any) -> Any:
+        value, slope = tinyfn.jvp(f, (r,), (tnp.ones_like(r),))
+        return r - value / slope
+
+    return lax.fori_loop(0, 10, step, guess)
+
+
+def _root(v: Any) -> Any:
+    return lax.custom_root(
+        lambda r: r**3 - v, tnp.ones_like(v), _by_newton, lambda g, u: u / g(tnp.ones_like(u))
+    )
+
+
+def _solution(d: Any, v: Any) -> Any:
+    return lax.custom_linear_solve(lambda u: d * u, v, lambda _, u: u / d, symmetric=True)
+
+
 TRANSFORMS: dict[str, Any] = {
+    "custom_gradient": _run(_gradient_of_its_own, x), "closure_convert": _run(_converted, x, y),
+    "fwd_and_bwd": _run(_two_passes, x, y),
+    "linear_transpose": _run(lambda a, u: tinyfn.linear_transpose(lambda v: a @ v, u)(u), m, x[:3]),
     "custom_jvp": _custom(tinyfn.custom_jvp), "custom_vjp": _custom(tinyfn.custom_vjp),
     "debug_infs": _within(tinyfn.debug_infs), "debug_key_reuse": _within(tinyfn.debug_key_reuse),
     "debug_nans": _within(tinyfn.debug_nans),
@@ -116,6 +151,7 @@ TRANSFORMS: dict[str, Any] = {
     "value_and_grad": _run(lambda v: tinyfn.value_and_grad(_smooth)(v), x),
     "hessian": _run(lambda v: tinyfn.hessian(_smooth)(v), x),
     "jacfwd": _run(lambda v: tinyfn.jacfwd(tnp.cumsum)(v * v), x),
+    "jacobian": _run(lambda v: tinyfn.jacobian(tnp.cumsum)(v * v), x),
     "jacrev": _run(lambda v: tinyfn.jacrev(tnp.cumsum)(v * v), x),
     "jit": _run(lambda v: tinyfn.jit(_smooth)(v), x),
     "jvp": _run(lambda v, u: tinyfn.jvp(tnp.sin, (v,), (u,)), x, y),
@@ -238,6 +274,7 @@ def _step(carry: Any, v: Any) -> Any:
 
 
 LAX: dict[str, Any] = {
+    "custom_linear_solve": _run(_solution, x, y), "custom_root": _run(_root, x),
     "acosh": (x + 1,), "argmax": (x, 0), "argmin": (x, 0),
     "associative_scan": _run(lambda v: lax.associative_scan(tnp.multiply, v), x),
     "batch_matmul": (_array(2, 3, 3), _array(2, 3, 3)), "betainc": Use(x, y, z, of=(2,)),
@@ -372,7 +409,7 @@ REMAT: dict[str, Any] = {
     "saved_residuals": _residuals(tinyfn.ad_checkpoint.saved_residuals),
 }  # fmt: skip
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
+    "tinyfn.custom_derivatives": TRANSFORMS, "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
     "tinyfn": TRANSFORMS, "tinyfn.numpy": NUMPY, "tinyfn.lax": LAX, "tinyfn.nn": NN, "tinyfn.nn.initializers": INITIALIZERS,
     "tinyfn.random": RANDOM, "tinyfn.linalg": LINALG, "tinyfn.fft": FFT, "tinyfn.tree": TREE, "tinyfn.ops": OPS,
     "tinyfn.scipy.special": SPECIAL_FUNCTIONS, "tinyfn.optax_like": OPTIMIZERS,

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         checkpoint,
         checkpoint_policies,
         checks,
+        custom_derivatives,
         debug,
         dtypes,
         experimental,
@@ -95,6 +96,7 @@ __all__ = [
     "checkpoint_policies",
     "checks",
     "closure_convert",
+    "custom_derivatives",
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
@@ -144,8 +146,8 @@ __all__ = [
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
 _ON_DEMAND = frozenset(
-    "ad_checkpoint checkpoint checkpoint_policies checks debug dtypes experimental export fft lax linalg nn ops optax_like "
-    "random scipy".split()
+    "ad_checkpoint checkpoint checkpoint_policies checks custom_derivatives debug dtypes "
+    "experimental export fft lax linalg nn ops optax_like random scipy".split()
 )
 
 

@@ -287,3 +287,14 @@ def test_wrong_roots() -> None:
         jit(lambda a: lax.custom_root(lambda x: x - a, array(1.0), newton, divide))(array(B))
     with pytest.raises(TypeError, match=r"the root is float64\[3\], but the initial guess is float64\[\]"):
         lax.custom_root(lambda x: x - 1.0, array(1.0), lambda f, x: array(B), divide)
+
+
+def test_solutions_are_exported_with_their_derivatives() -> None:
+    from tinyfn import export
+
+    stored = export.deserialize(export.export(jit(solved))(array(A), array(B)).serialize())
+    close(stored.call(array(A), array(B)), np.linalg.solve(A, B), 1e-9)
+    of_a, of_b = grad(lambda a, b: stored.call(a, b).sum(), (0, 1))(array(A), array(B))
+    expected = np.linalg.solve(A.T, np.ones(3))
+    close(of_b, expected, 1e-9)
+    close(of_a, -np.outer(expected, np.linalg.solve(A, B)), 1e-9)

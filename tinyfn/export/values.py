@@ -25,6 +25,7 @@ from ..trace.sint import Dimension
 from ..trace.uop import UOp, const
 from ..transforms.custom_ops import Rules
 from ..transforms.effects import Called
+from ..transforms.saving import Policy
 from .errors import ExportError
 from .symbolic import parse_dimension
 
@@ -105,6 +106,8 @@ def encode_parameter(value: Any, writer: Writer) -> Any:
     """A parameter as data; raises ExportError for what is neither data nor known by a name, such as a Python function."""
     if value is None or type(value) in (bool, int, str):
         return value
+    if isinstance(value, Policy):
+        return None  # a Python function, which says what a checkpoint keeps, and changes no value
     if type(value) is tuple:
         return [encode_parameter(each, writer) for each in value]
     if isinstance(value, np.dtype):

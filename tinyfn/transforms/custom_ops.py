@@ -51,13 +51,13 @@ class Rules:
     @property
     def graphs(self) -> tuple[Graph, ...]:
         """The rules themselves, which take all (co)tangents."""
-        return self.given(NO_ZEROS)
-
-    def given(self, zeros: Any) -> tuple[Graph, ...]:
-        """The rules for (co)tangents that are zero where `zeros` has False."""
         if NO_ZEROS not in self._graphs:
             self._graphs[NO_ZEROS] = self._make()
         return self._graphs[NO_ZEROS]
+
+    def given(self, zeros: Any) -> tuple[Graph, ...]:
+        """The rules for (co)tangents that are zero where `zeros` has False."""
+        return self.graphs
 
     def batched(self, size: Any) -> Rules:
         """The rules over a leading batch axis of everything that they take and give."""
@@ -74,6 +74,10 @@ class RulesByZeros(Rules):
     """Rules that are told which (co)tangents are zero: graphs for each choice of these that is asked for."""
 
     __slots__ = ()
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return self.given(NO_ZEROS)
 
     def given(self, zeros: Any) -> tuple[Graph, ...]:
         if zeros not in self._graphs:
