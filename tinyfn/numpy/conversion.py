@@ -65,7 +65,7 @@ def _convert(x: Any, dtype: DTypeLike) -> Array:
     if not isinstance(x, (Array, np.ndarray, np.generic)) and not is_scalar(x):
         if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
             x = from_dlpack(x)
-        elif hasattr(x, "__array__") or hasattr(x, "__tinyfn_array__") or not hasattr(x, "__len__"):
+        elif hasattr(x, "__array__") or hasattr(x, "__jax_array__") or not hasattr(x, "__len__"):
             x = as_array(x)
         else:
             x = as_array(np.asarray(x))  # a range, a buffer, ...
@@ -134,7 +134,7 @@ def _checked(x: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
 def _with_values(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [_with_values(element) for element in x]
-    return x.value if isinstance(x, Array) else x
+    return x.value if isinstance(x, Array) else as_array(x).value if hasattr(x, "__jax_array__") else x
 
 
 def _stacked(x: Any, dtype: dtypes.DType) -> Array:

@@ -61,6 +61,15 @@ def _to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
     return self
 
 
+def _copy_to_host_async(self: Array) -> None:
+    """Nothing: values are in the host's memory when an array is made."""
+
+
+def _tobytes(self: Array, order: str = "C") -> bytes:
+    """The bytes of the elements in order."""
+    return self.value.tobytes(order)  # type: ignore[arg-type]
+
+
 def _round(self: Array, ndigits: int | None = None) -> Any:
     if ndigits is None and self.ndim == 0:
         return round(self.item())
@@ -72,6 +81,8 @@ _METHODS: dict[str, Any] = {
     "__round__": _round,
     "__array_namespace__": _array_namespace,
     "to_device": _to_device,
+    "copy_to_host_async": _copy_to_host_async,
+    "tobytes": _tobytes,
     "at": property(At),
     "view": _view,
     "T": property(shapes.transpose),

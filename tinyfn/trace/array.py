@@ -388,7 +388,8 @@ def from_scalar(x: Any, dtype: DType | None = None) -> np.ndarray:
 def as_array(x: Any) -> Array:
     """Anything that stands for an array as an Array: Python numbers are weak, NumPy's arrays are copied.
 
-    Raises TypeError for anything else (lists too: `tinyfn.numpy.array` takes those)."""
+    An object of another library says with `__jax_array__()`, or `__array__()`, which array it stands for. Raises TypeError
+    for anything else (lists too: `tinyfn.numpy.array` takes those)."""
     if isinstance(x, Array):
         return x
     if type(x) in dtypes.PYTHON_TYPES:
@@ -397,7 +398,7 @@ def as_array(x: Any) -> Array:
         return wrap(buffer(x, copy=x.flags.writeable or x.base is not None))
     if isinstance(x, np.generic):
         return wrap(buffer(np.asarray(x), copy=False))
-    convert = getattr(x, "__tinyfn_array__", None)
+    convert = getattr(x, "__jax_array__", None)
     if convert is not None:
         return as_array(convert())
     if hasattr(x, "__array__") and not isinstance(x, (list, tuple)):

@@ -82,7 +82,7 @@ def _dimension_as_array(dimension: UOp) -> Array:
     return tracer(trace, node, True)
 
 
-UOp.__tinyfn_array__ = _dimension_as_array  # type: ignore[attr-defined]
+UOp.__jax_array__ = _dimension_as_array  # type: ignore[attr-defined]
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -343,24 +343,24 @@ _COMPARISONS = {
 }
 
 
-_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex, UOp)
+_OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
 _OFTEN = frozenset((Array, int, float))  # saves the slower isinstance
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__")
 
 
 def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return (
-            function(self, other) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
-        )
+        return function(self, other) if type(other) in _OFTEN or _is_operand(other) else NotImplemented
 
     return apply
 
 
 def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def apply(self: Array, other: Any) -> Any:
-        return (
-            function(other, self) if type(other) in _OFTEN or isinstance(other, _OPERANDS) else NotImplemented
-        )
+        return function(other, self) if type(other) in _OFTEN or _is_operand(other) else NotImplemented
 
     return apply
 
