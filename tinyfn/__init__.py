@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         experimental,
         export,
         fft,
+        flatten_util,
         lax,
         linalg,
         nn,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         optax_like,
         random,
         scipy,
+        tree_util,
     )
     from .callbacks import io_callback, pure_callback
     from .lax import stop_gradient
@@ -111,7 +113,11 @@ __all__ = [
     "experimental",
     "export",
     "fft",
+<<<<<<< HEAD
     "fwd_and_bwd",
+=======
+    "flatten_util",
+>>>>>>> 67c7a11 (tree_util, flatten_util, numpy.linalg and numpy.fft, so that a port changes imports alone; tree.reduce_associative)
     "grad",
     "hessian",
     "io_callback",
@@ -138,6 +144,7 @@ __all__ = [
     "stage_times",
     "stop_gradient",
     "tree",
+    "tree_util",
     "value_and_grad",
     "vjp",
     "vmap",
@@ -146,8 +153,27 @@ __all__ = [
 
 # Imported when they are first used, so that `import tinyfn` stays quick.
 _ON_DEMAND = frozenset(
-    "ad_checkpoint checkpoint checkpoint_policies checks custom_derivatives debug dtypes "
-    "experimental export fft lax linalg nn ops optax_like random scipy".split()
+    (
+        "ad_checkpoint",
+        "checkpoint",
+        "checkpoint_policies",
+        "checks",
+        "custom_derivatives",
+        "debug",
+        "dtypes",
+        "experimental",
+        "export",
+        "fft",
+        "flatten_util",
+        "lax",
+        "linalg",
+        "nn",
+        "ops",
+        "optax_like",
+        "random",
+        "scipy",
+        "tree_util",
+    )
 )
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyfn import tree as public
+from tinyfn import tree_util
 from tinyfn.trace import pytree
 from tinyfn.trace.pytree import DictKey, FlattenedIndexKey, GetAttrKey, Partial, SequenceKey, keystr
 
@@ -311,6 +312,39 @@ def test_reduce_and_all() -> None:
         and pytree.all(None) is True
     )
     assert pytree.all([1, None], is_leaf=is_none) is False
+
+
+def test_reduce_associative() -> None:
+    values = [str(i) for i in range(7)]
+    for count in range(8):
+        tree = {"a": values[: count // 2], "b": [values[count // 2 : count], None]}
+        assert pytree.reduce_associative(lambda a, b: a + b, tree, identity="") == "".join(values[:count])
+    assert pytree.reduce_associative(lambda a, b: f"({a}{b})", values) == "(((01)(23))((45)6))"
+    is_list = lambda x: isinstance(x, list) and x != [[1], [2]]
+    assert pytree.reduce_associative(lambda a, b: a + b, [[1], [2]], is_leaf=is_list) == [1, 2]
+    with pytest.raises(TypeError, match="needs `identity`"):
+        pytree.reduce_associative(lambda a, b: a, [None])
+
+
+def test_the_names_of_tree_util() -> None:
+    for name in pytree.__all__:
+        if hasattr(tree_util, f"tree_{name}"):
+            assert getattr(tree_util, f"tree_{name}") is getattr(pytree, name)
+    assert {"tree_map", "tree_flatten", "tree_reduce_associative"} <= set(tree_util.__all__)
+    tree = {"a": [1, (2, None)], "b": Point(3, [])}
+    treedef = pytree.structure(tree)
+    assert tree_util.treedef_children(treedef) == [pytree.structure(tree["a"]), pytree.structure(tree["b"])]
+    assert tree_util.treedef_tuple([treedef, pytree.structure(0)]) == pytree.structure((tree, 0))
+    assert tree_util.treedef_is_leaf(pytree.structure(5)) and not tree_util.treedef_is_leaf(
+        pytree.structure([5])
+    )
+    assert (
+        tree_util.treedef_children(pytree.structure(5))
+        == tree_util.treedef_children(pytree.structure(None))
+        == []
+    )
+    assert tree_util.all_leaves([1, "a"]) and not tree_util.all_leaves([1, [2]])
+    assert tree_util.all_leaves([[2]], is_leaf=lambda x: isinstance(x, list))
 
 
 def test_transpose() -> None:

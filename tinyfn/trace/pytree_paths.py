@@ -1,0 +1,114 @@
+"""Where the leaves of pytrees are, and the errors that name it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .pytree_nodes import (
+    KeyPath,
+    Node,
+    _kind_of,
+    _known_kind,
+    keystr,
+)
+
+if TYPE_CHECKING:
+    from .pytree import TreeDef
+
+
+def _take(stack: list[Any], count: int) -> list[Any]:
+    """Pop the top `count` entries, topmost first."""
+    if not count:
+        return []
+    taken = stack[: -count - 1 : -1]
+    del stack[-count:]
+    return taken
+
+
+def _leaf_paths(treedef: TreeDef, node_keys: Iterable[Sequence[Any]] | None = None) -> Iterator[KeyPath]:
+    """The key path of each leaf; `node_keys` is needed for the keys that a registered class computes."""
+    keys_of = iter(node_keys) if node_keys is not None else None
+    stack: list[KeyPath] = [()]
+    for node in treedef._nodes:
+        if type(node) is int:
+            yield from _take(stack, node)
+        else:
+            base = stack.pop()
+            keys = next(keys_of) if keys_of is not None else _known_kind(node[0]).keys(node, None)
+            stack += [(*base, key) for key in reversed(keys)]
+
+
+# Errors
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _where(path: KeyPath) -> str:
+    return f"at {keystr(path)}" if path else "at the root"
+
+
+def _describe(cls: type, arity: int, metadata: Any) -> str:
+    if cls is type(None):
+        return "None (an empty subtree; is_leaf=lambda x: x is None makes it a leaf)"
+    if cls is dict or cls is OrderedDict:
+        return f"{cls.__name__} with keys {_short(list(metadata))}"
+    return f"{cls.__name__} of length {arity}" if cls is list or cls is tuple else cls.__name__
+
+
+def _difference(node: Node, value: Any) -> str | None:
+    """What keeps `value` from being that node, or None."""
+    cls, arity, metadata = node
+    kind = _kind_of(type(value))
+    if kind is None:
+        return f"expected {_describe(*node)}, found a leaf of type {type(value).__name__}"
+    children, found = kind.flatten(value)
+    if type(value) is not cls:
+        return f"expected {_describe(*node)}, found {_describe(type(value), len(children), found)}"
+    if cls is dict or cls is OrderedDict or cls is defaultdict:
+        expected_keys = metadata[1] if cls is defaultdict else metadata
+        found_keys = found[1] if cls is defaultdict else found
+        expected_set, found_set = set(expected_keys), set(found_keys)
+        missing = [key for key in expected_keys if key not in found_set]
+        extra = [key for key in found_keys if key not in expected_set]
+        named = (("missing", missing), ("extra", extra))
+        parts = [f"{name} keys {_short(keys)}" for name, keys in named if keys]
+        if parts:
+            return f"expected {_describe(cls, arity, expected_keys)}, found {' and '.join(parts)}"
+    if found is not metadata and found != metadata:
+        return f"expected {cls.__name__} with metadata {_short(metadata)}, found metadata {_short(found)}"
+    if len(children) != arity:
+        return f"expected {cls.__name__} of length {arity}, found length {len(children)}"
+    return None
+
+
+def _raise_mismatch(treedef: TreeDef, tree: Any, what: str, prefix: KeyPath) -> NoReturn:
+    """Walk again, with paths, to the first place where `tree` differs."""
+    stack: list[tuple[KeyPath, Any]] = [(prefix, tree)]
+    for node in treedef._nodes:
+        if type(node) is int:
+            del stack[-node:]
+            continue
+        path, value = stack.pop()
+        difference = _difference(node, value)
+        if difference is not None:
+            raise ValueError(f"{what} {_where(path)}: {difference}")
+        kind = _known_kind(node[0])
+        children = kind.flatten(value)[0]
+        stack += [((*path, key), child) for key, child in zip(kind.keys(node, value), children, strict=True)][
+            ::-1
+        ]
+    raise ValueError(f"{what}: the tree's nodes do not compare equal from one time to the next")
+
+
+def _raise_leaf_count(treedef: TreeDef, count: int) -> NoReturn:
+    paths = list(_leaf_paths(treedef))
+    if count < len(paths):
+        detail = f"the first leaf without a value is {_where(paths[count])}"
+    else:
+        detail = f"the last leaf is {_where(paths[-1])}" if paths else "the structure has no leaves"
+    raise ValueError(f"unflatten: expected {len(paths)} leaves, found {count}; {detail} of {_short(treedef)}")
