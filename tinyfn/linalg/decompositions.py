@@ -159,18 +159,18 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
     UPLO="L" or "U" reads the lower or the upper triangle only. Derivatives of the eigenvectors need distinct eigenvalues."""
     x, dtype = matrices(a, "eigh", square=True)
-    packed = bind(factorizations.eigh, (_triangle(x, UPLO),), {})
+    packed = bind(factorizations.eigh, (hermitian(x, UPLO),), {})
     return EighResult(_real(packed[..., 0, :], dtype), o.to_dtype(packed[..., 1:, :], dtype))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, symmetrize_input: bool = True) -> Array:
     """The eigenvalues of (a + a^H) / 2, rising, of shape (..., n); UPLO as for `eigh`."""
     x, dtype = matrices(a, "eigvalsh", square=True)
-    return _real(bind(factorizations.eigh, (_triangle(x, UPLO),), {})[..., 0, :], dtype)
+    return _real(bind(factorizations.eigh, (hermitian(x, UPLO),), {})[..., 0, :], dtype)
 
 
-def _triangle(x: Array, which: str | None) -> Array:
-    """The Hermitian matrix whose lower ("L") or upper ("U") triangle is that of x."""
+def hermitian(x: Array, which: str | None, conjugated: bool = True) -> Array:
+    """The Hermitian matrix (symmetric, without `conjugated`) whose lower ("L") or upper ("U") triangle is that of x."""
     if which is None:
         return x
     if which not in ("L", "U"):
@@ -178,7 +178,7 @@ def _triangle(x: Array, which: str | None) -> Array:
     from ..numpy.triangles import tril, triu
 
     half, rest = (tril(x), tril(x, -1)) if which == "L" else (triu(x), triu(x, 1))
-    return half + conjugate(matrix_transpose(rest))
+    return half + matrix_transpose(conjugate(rest) if conjugated else rest)
 
 
 def matrix_rank(

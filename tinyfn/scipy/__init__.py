@@ -1,7 +1,17 @@
-"""Functions with the names of `jax.scipy`: `special`."""
+"""Functions with the names of `jax.scipy`: `linalg` and `special`, each imported when it is first used."""
 
 from __future__ import annotations
 
-from . import special
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["special"]
+if TYPE_CHECKING:
+    from . import linalg, special
+
+__all__ = ["linalg", "special"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
