@@ -15,6 +15,7 @@ import numpy as np
 import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn import lax, optax_like, random, tree
+from tinyfn.scipy import linalg as scipy_linalg
 from tinyfn.trace.array import Array
 
 
@@ -183,7 +184,11 @@ NUMPY: dict[str, Any] = {
     "choose": Use(whole % 2, [x, y], mode="clip"), "clip": (x, 0.3, 0.6), "compress": Use(mask, x), "convolve": (x, y),
     "cross": (x[:3], y[:3]),
     "delete": (x, 1), "diag_indices": (3,), "diagonal": (m,), "digitize": (x, tnp.array([0.1, 0.5, 1.0])), "dot": (m, m),
-    "dsplit": (t, 2), "einsum": ("ij,jk->ik", m, m), "expand_dims": (x, 0), "extract": (mask, x), "finfo": ("float32",),
+    "dsplit": (t, 2), "einsum": ("ij,jk->ik", m, m), "einsum_path": ("ij,jk->ik", m, m),
+    "frombuffer": (b"\x01\x02", "uint8"), "fromiter": ([1.0, 2.0], float), "fromstring": Use("1 2", sep=" "),
+    "frompyfunc": _run(lambda v: tnp.frompyfunc(lambda a, b: a * b, 2, 1)(v, v), x), "histogram2d": (x, y), "histogramdd": (m,),
+    "kaiser": (4, 3.0), "place": Use(x, mask, y, inplace=False), "put": Use(x, whole, y, inplace=False), "resize": (m, (2, 5)),
+    "expand_dims": (x, 0), "extract": (mask, x), "finfo": ("float32",),
     "from_dlpack": (x,), "fromfunction": (lambda i, j: i + j, (2, 3)), "fill_diagonal": Use(m, 1.0, inplace=False),
     "full": ((2,), 3.0), "full_like": (x, 2.0),
     "gcd": (whole, other),
@@ -217,6 +222,16 @@ LINALG: dict[str, Any] = {
     "vector_norm": (x,), "multi_dot": ([m, m, m],), "solve": (m, x[:3]), "lstsq": (m, x[:3]), "tensorinv": (m, 1),
     "tensorsolve": (m, x[:3]), "svd": (m, False), "qr": (m,), "cross": (x[:3], y[:3]), "vecdot": (x, y), "outer": (x, y),
     "matmul": (m, m), "tensordot": (m, m), "diagonal": (m,), "trace": (m,), "cond": (m,),
+}  # fmt: skip
+_system = (m, m[0])
+SCIPY_LINALG: dict[str, Any] = {
+    "cholesky": (spd,), "cho_factor": _run(lambda v: scipy_linalg.cho_factor(v)[0], spd),
+    "cho_solve": _run(lambda a, b: scipy_linalg.cho_solve((a, False), b), m, x[:3]),
+    "eigh": (spd,), "expm_frechet": (m, m), "lu_factor": (m,), "lu": (m,), "solve": _system, "solve_triangular": _system,
+    "lu_solve": _run(lambda a, b: scipy_linalg.lu_solve(scipy_linalg.lu_factor(a), b), *_system),
+    "svd": (m, False), "qr": (m,), "toeplitz": (x,), "hankel": (x,), "circulant": (x,), "companion": (x,),
+    "hadamard": (4,), "dft": (3,), "hilbert": (3,),
+    "block_diag": (m, x), "eigh_tridiagonal": (x, y[:3]), "polar": (m,), "sqrtm": (spd,), "expm": (m,),
 }  # fmt: skip
 FFT: dict[str, Any] = {"fftfreq": (4,), "rfftfreq": (4,)}
 NN: dict[str, Any] = {
@@ -349,6 +364,7 @@ TREE: dict[str, Any] = {
     "keystr": ((tree.DictKey("a"),),),
     "leaves": (_both,), "leaves_with_path": Use(_both, call=lambda v: [leaf for _, leaf in tree.leaves_with_path(v)]),
     "map": (lambda v: v * 2, _both), "map_with_path": (lambda path, v: v * len(path), _both), "reduce": (tnp.multiply, _both),
+    "reduce_associative": (tnp.multiply, _both),
     "register_dataclass": _registered(lambda kind: tree.register_dataclass(dataclasses.dataclass(kind), ["content"], [])),
     "register_pytree_node": _registered(
         lambda kind: tree.register_pytree_node(kind, lambda n: ((n.content,), None), lambda aux, c: kind(*c))),
@@ -408,8 +424,16 @@ REMAT: dict[str, Any] = {
     "print_saved_residuals": _residuals(tinyfn.ad_checkpoint.print_saved_residuals),
     "saved_residuals": _residuals(tinyfn.ad_checkpoint.saved_residuals),
 }  # fmt: skip
+# The names of `tree`, and of structures.
+TREE_UTIL: dict[str, Any] = {
+    **{f"tree_{name}": given for name, given in TREE.items()}, **TREE,
+    "all_leaves": ([1, 2],), "treedef_children": (_pair,), "treedef_is_leaf": (tree.structure(0),),
+    "treedef_tuple": ([_pair],),
+}  # fmt: skip
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "tinyfn.custom_derivatives": TRANSFORMS, "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
+    "tinyfn.tree_util": TREE_UTIL, "tinyfn.scipy.linalg": SCIPY_LINALG,
+    "tinyfn.flatten_util": {"ravel_pytree": _run(lambda v: tinyfn.flatten_util.ravel_pytree(v)[0], _both)},
     "tinyfn": TRANSFORMS, "tinyfn.numpy": NUMPY, "tinyfn.lax": LAX, "tinyfn.nn": NN, "tinyfn.nn.initializers": INITIALIZERS,
     "tinyfn.random": RANDOM, "tinyfn.linalg": LINALG, "tinyfn.fft": FFT, "tinyfn.tree": TREE, "tinyfn.ops": OPS,
     "tinyfn.scipy.special": SPECIAL_FUNCTIONS, "tinyfn.optax_like": OPTIMIZERS,
@@ -420,7 +444,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 # Functions that work on files, devices or the terminal, with where they are tested.
 NOT_RUN: dict[str, str] = {
     "tinyfn.numpy.load": "tests/numpy/test_namespace.py", "tinyfn.numpy.save": "tests/numpy/test_namespace.py",
-    "tinyfn.numpy.savez": "tests/numpy/test_namespace.py",
+    "tinyfn.numpy.savez": "tests/numpy/test_namespace.py", "tinyfn.numpy.fromfile": "tests/numpy/test_creation.py",
+    "tinyfn.numpy.get_printoptions": "tests/numpy/test_creation.py",
+    "tinyfn.numpy.set_printoptions": "tests/numpy/test_creation.py",
+    "tinyfn.numpy.printoptions": "tests/numpy/test_creation.py",
     "tinyfn.Variable": "tests/trace/test_sint.py", "tinyfn.tree.static": "tests/trace/test_pytree.py",
     "tinyfn.debug.breakpoint": "tests/debugging/test_effects.py",
     **{f"tinyfn.export.{name}": "tests/export" for name in (

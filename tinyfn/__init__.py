@@ -113,11 +113,8 @@ __all__ = [
     "experimental",
     "export",
     "fft",
-<<<<<<< HEAD
-    "fwd_and_bwd",
-=======
     "flatten_util",
->>>>>>> 67c7a11 (tree_util, flatten_util, numpy.linalg and numpy.fft, so that a port changes imports alone; tree.reduce_associative)
+    "fwd_and_bwd",
     "grad",
     "hessian",
     "io_callback",

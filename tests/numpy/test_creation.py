@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tinyfn.numpy as tnp
 from tests.numpy.checks import agree, check_gradient, close, numbers
+from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.errors import TracerError
 from tinyfn.transforms import grad, jit
 
@@ -196,3 +199,55 @@ def test_copies_are_row_major_and_large_ones_begin_at_a_cache_line(dtype: str) -
             np.testing.assert_array_equal(view, value)
             assert view.flags.c_contiguous and view.dtype == value.dtype
             assert view.nbytes < 4096 or view.ctypes.data % 64 == 0
+
+
+def test_arrays_of_buffers_text_and_iterables(tmp_path: Any) -> None:
+    data = np.arange(4, dtype=np.uint16)
+    assert tnp.frombuffer(data.tobytes(), "uint16", 2, 2).tolist() == [1, 2]
+    held = bytearray(data.tobytes())
+    taken = tnp.frombuffer(held, "uint16")
+    held[:] = bytes(8)
+    assert taken.tolist() == [0, 1, 2, 3]
+    data.tofile(tmp_path / "x.bin")
+    assert tnp.fromfile(tmp_path / "x.bin", "uint16").tolist() == [0, 1, 2, 3]
+    found = tnp.fromiter((i / 2 for i in range(3)), float)
+    assert found.dtype == np.float32 and found.tolist() == [0, 0.5, 1]
+    assert tnp.fromstring("1, 2.5", sep=",").tolist() == [1, 2.5]
+
+
+def test_names_of_dtypes_and_print_options() -> None:
+    widths = {
+        "int_": 4,
+        "uint": 4,
+        "float_": 4,
+        "complex_": 8,
+        "single": 4,
+        "double": 8,
+        "csingle": 8,
+        "cdouble": 16,
+    }
+    for name, width in widths.items():
+        assert tnp.zeros(2, getattr(tnp, name)).dtype.itemsize == width, name
+    assert tnp.issubdtype("float32", tnp.floating) and issubclass(np.str_, tnp.character)
+    with tnp.printoptions(precision=2):
+        assert repr(tnp.array([1 / 3])) == "Array([0.33], dtype=float32)"
+
+
+NARROW = [d.name for d in dtypes.NARROW_FLOATS]
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_floats_are_storage(name: str) -> None:
+    """Values are rounded to the nearest that there is, as ml_dtypes does, eagerly and under jit; nothing else is computed."""
+    kind = getattr(tnp, name)
+    x = np.array([0.5, 1.0, 1.75, 2.0], np.float32)
+    wanted = x.astype(getattr(ml_dtypes, name))
+    for stored in (tnp.asarray(x, kind), jit(lambda x: x.astype(kind))(x)):
+        assert stored.dtype == kind and stored.dtype.itemsize == 1
+        close(np.asarray(stored).astype(np.float32), wanted.astype(np.float32), 0)
+        close(jit(lambda v: v.astype("float32"))(stored), wanted.astype(np.float32), 0)
+        close(stored[1:3].reshape(2, 1).astype("float64"), wanted[1:3].reshape(2, 1).astype(np.float64), 0)
+    with pytest.raises(TypeError):
+        tnp.sin(tnp.asarray(x, kind))
+    info = tnp.finfo(kind)
+    assert info.max == float(ml_dtypes.finfo(getattr(ml_dtypes, name)).max)

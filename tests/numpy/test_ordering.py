@@ -154,3 +154,57 @@ def test_shapes_that_depend_on_values() -> None:
         jit(tnp.unique)(x)
     result = grad(lambda v: tnp.sum(v[tnp.nonzero(v > 1.0)[0]]))(tnp.array([0.0, 2.0, 3.0]))
     assert result.tolist() == [0, 1, 1]
+
+
+def test_put_and_place() -> None:
+    x = numbers("float32", (3, 4))
+    for mode in ("clip", "wrap"):
+        for positions, values in (
+            ([0, 5], [7.0, 8.0]),
+            ([1, 2, 20, -3], [9.0]),
+            ([[3, 3], [1, 0]], [1.0, 2.0, 3.0]),
+        ):
+            wanted = x.copy()
+            np.put(wanted, positions, values, mode)
+            # A negative position is counted from the end, where NumPy's "clip" makes it 0.
+            if mode == "wrap" or min(np.ravel(positions)) >= 0:
+                close(tnp.put(x, positions, values, mode, inplace=False), wanted)
+                close(
+                    jit(lambda x, v, p=positions, m=mode: tnp.put(x, np.array(p), v, m, inplace=False))(
+                        x, np.array(values)
+                    ),
+                    wanted,
+                )
+    mask, values = numbers("bool", (3, 4)), np.array([1.0, 2.0, 3.0], np.float32)
+    wanted = x.copy()
+    np.place(wanted, mask, values)
+    close(tnp.place(x, mask, values, inplace=False), wanted)
+    close(jit(lambda x, m, v: tnp.place(x, m, v, inplace=False))(x, mask, values), wanted)
+    for call in (lambda: tnp.put(x, 0, 1), lambda: tnp.place(x, mask, values)):
+        with pytest.raises(ValueError, match=r"inplace=False: arrays do not change"):
+            call()
+    with pytest.raises(IndexError):
+        tnp.put(x, np.array([12]), 1.0, inplace=False)
+
+
+def test_sort_complex() -> None:
+    x = (numbers("float32", (2, 5)).round() + 1j * numbers("float32", (2, 5), seed=1)).astype(np.complex64)
+    close(tnp.real(tnp.sort_complex(x)), np.sort_complex(x).real)
+    close(tnp.imag(tnp.sort_complex(x)), np.sort_complex(x).imag)
+    assert tnp.sort_complex(tnp.array([3, 1, 2])).dtype == np.complex64
+    assert tnp.sort_complex(np.array([3.0, 1.0])).dtype == np.complex128
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((6, 2), 0), ((3, 5), 1), ((4, 2, 3), -2), ((4,), 0), ((3, 0), 0), ((5, 1), 0)]
+)
+def test_unique_slices_of_a_size(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(0).integers(0, 2, shape).astype(np.float32)
+    wanted = np.unique(x, True, True, True, axis)
+    count = wanted[0].shape[axis]
+    for function in (tnp.unique, jit(tnp.unique, static_argnums=(1, 2, 3, 4), static_argnames="size")):
+        for a, b in zip(function(x, True, True, True, axis, size=count), wanted, strict=True):
+            close(a, b)
+    padded = np.moveaxis(np.asarray(tnp.unique(x, axis=axis, size=count + 2, fill_value=-1)), axis, 0)
+    close(padded[:count], np.moveaxis(wanted[0], axis, 0))
+    assert (padded[count:] == -1).all() and len(padded) == count + 2

@@ -9,7 +9,8 @@ import pytest
 
 import tinyfn.numpy as tnp
 from tests.numpy.checks import agree, check_gradient, close, numbers
-from tinyfn.transforms import grad
+from tinyfn import ShapeDtypeStruct, Variable
+from tinyfn.transforms import grad, jit
 
 
 def test_products() -> None:
@@ -221,3 +222,36 @@ def test_linalg() -> None:
         ),
         x,
     )
+
+
+def test_einsum_paths() -> None:
+    shapes = ((8, 2), (2, 50), (50, 3), (3, 8), (8,), (2,))
+    xs = [numbers("float32", s, seed=i) for i, s in enumerate(shapes)]
+    text = "ij,jk,kl,lm,m,j->i"
+    wanted = np.einsum(text, *xs, optimize=True)
+    path = [(1, 2), (0, 4), (0, 1), (0, 2), (0, 1)]
+    for optimize in (True, False, "auto", "greedy", "optimal", path, ["einsum_path", *path]):
+        close(tnp.einsum(text, *xs, optimize=optimize), wanted, 1e-4)
+        steps, description = tnp.einsum_path(text, *xs, optimize=optimize)
+        assert isinstance(description, str)
+        close(tnp.einsum(text, *xs, optimize=steps), wanted, 1e-4)
+    # The product with 50 columns is never made: the dimension of 50 goes first.
+    steps, description = tnp.einsum_path("ij,jk,kl->il", *xs[:3])
+    assert steps[0] == (1, 2) and "ij,jk,kl->il" in description
+    close(tnp.einsum("...j,jk,kα->...α", *xs[:3]), np.einsum("ij,jk,kl", *xs[:3]), 1e-4)
+    assert tnp.einsum_path("ij->ji", xs[0])[0] == []
+    for bad in ([(0, 9)], [(0, 0), (0, 1)], [(0, 1)], "fast", [()]):
+        with pytest.raises(ValueError, match=r"einsum: .*test_products"):
+            tnp.einsum("ij,jk,kl->il", *xs[:3], optimize=bad)
+
+
+def test_einsum_has_the_products_of_symbolic_sizes() -> None:
+    n = Variable("n", 1, 100)
+    f = jit(lambda x, w, v: tnp.einsum("ni,ij,jk->nk", x, w, v))
+    lowered = f.lower(
+        ShapeDtypeStruct((n, 4), "float32"),
+        ShapeDtypeStruct((4, 3), "float32"),
+        ShapeDtypeStruct((3, 5), "float32"),
+    )
+    x, w, v = numbers("float32", (7, 4)), numbers("float32", (4, 3)), numbers("float32", (3, 5))
+    close(lowered.compile()(x, w, v), x @ w @ v)

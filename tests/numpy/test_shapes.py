@@ -7,6 +7,7 @@ import pytest
 
 import tinyfn.numpy as tnp
 from tests.numpy.checks import agree, check_gradient, close, numbers
+from tinyfn.trace.errors import TracerError
 from tinyfn.transforms import jit
 
 
@@ -190,3 +191,32 @@ def test_triangles_and_diagonals() -> None:
     agree(lambda m, x: (m.tril(x), m.diagonal(x)), bad)
     close(tnp.fill_diagonal(tnp.ones((2, 3)), 5, inplace=False), [[5, 1, 1], [1, 5, 1]])
     check_gradient(lambda m, x: (m.tril(x), m.diagonal(x, 1), m.diag(x[0]), m.trace(x)), x)
+
+
+def test_resize_and_trim_zeros() -> None:
+    x = numbers("float32", (2, 3))
+    for shape in ((3, 3), (4,), 2, (0, 2), (2, 3)):
+        close(tnp.resize(x, shape), np.resize(x, shape))
+        close(jit(lambda x, shape=shape: tnp.resize(x, shape))(x), np.resize(x, shape))
+    close(tnp.resize(x[:0], (2, 2)), np.zeros((2, 2)))
+    for values in ([0, 0, 1, 0, 2, 0], [1, 2], [0, 0], []):
+        for trim in ("f", "b", "fb"):
+            close(tnp.trim_zeros(np.array(values), trim), np.trim_zeros(np.array(values), trim))
+    square = np.zeros((4, 5), np.float32)
+    square[1:3, 2] = 1
+    assert tnp.trim_zeros(square).shape == (2, 1) and tnp.trim_zeros(square, axis=0).shape == (2, 5)
+    assert tnp.trim_zeros(square, "f", axis=-1).shape == (4, 3)
+    with pytest.raises(ValueError, match=r"trim must be"):
+        tnp.trim_zeros(square, "x")
+    with pytest.raises(TracerError, match=r"trim its zeros"):
+        jit(tnp.trim_zeros)(square)
+
+
+def test_fill_diagonal() -> None:
+    for shape in ((3, 3), (5, 2), (2, 5), (3, 3, 3), (7, 2)):
+        for wrap in (False, True):
+            wanted = np.zeros(shape)
+            np.fill_diagonal(wanted, [1, 2], wrap=wrap)
+            close(tnp.fill_diagonal(tnp.zeros(shape), np.array([1.0, 2.0]), wrap, inplace=False), wanted)
+    with pytest.raises(ValueError, match=r"axes have one size"):
+        tnp.fill_diagonal(tnp.zeros((2, 3, 4)), 1)

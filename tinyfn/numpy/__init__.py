@@ -19,8 +19,17 @@ from ..trace.dtype import (
     complex64,
     complex128,
     float0,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e3m4,
+    float8_e4m3,
+    float8_e4m3b11fnuz,
     float8_e4m3fn,
+    float8_e4m3fnuz,
     float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -195,13 +204,10 @@ from .functional import (
     isscalar,
     issubdtype,
     iterable,
-    load,
     ndim,
     piecewise,
     promote_types,
     result_type,
-    save,
-    savez,
     shape,
     size,
     vectorize,
@@ -217,6 +223,8 @@ from .indexing import (
     insert,
     ix_,
     nonzero,
+    place,
+    put,
     put_along_axis,
     ravel_multi_index,
     select,
@@ -285,13 +293,12 @@ from .ordering import (
     argsort,
     bincount,
     digitize,
-    histogram,
-    histogram_bin_edges,
     interp,
     lexsort,
     partition,
     searchsorted,
     sort,
+    sort_complex,
     top_k,
 )
 from .rearranging import (
@@ -300,9 +307,11 @@ from .rearranging import (
     flipud,
     pad,
     repeat,
+    resize,
     roll,
     rot90,
     tile,
+    trim_zeros,
 )
 from .reductions import (
     all,
@@ -352,6 +361,7 @@ from .statistics import (
 )
 from .sums_of_products import (
     einsum,
+    einsum_path,
 )
 from .triangles import (
     diag,
@@ -365,9 +375,20 @@ from .triangles import (
     triu,
     triu_indices,
 )
+from .ufunc import ufunc
 
 if _TYPE_CHECKING:
     from .. import fft, linalg
+    from ..scipy.special import i0
+    from .files import (
+        frombuffer,
+        fromfile,
+        fromiter,
+        fromstring,
+        load,
+        save,
+        savez,
+    )
     from .grids import (
         apply_over_axes,
         bartlett,
@@ -379,6 +400,7 @@ if _TYPE_CHECKING:
         hamming,
         hanning,
         index_exp,
+        kaiser,
         mask_indices,
         mgrid,
         ogrid,
@@ -386,6 +408,12 @@ if _TYPE_CHECKING:
         s_,
         tril_indices_from,
         triu_indices_from,
+    )
+    from .histograms import (
+        histogram,
+        histogram2d,
+        histogram_bin_edges,
+        histogramdd,
     )
     from .inspection import __array_namespace_info__ as __array_namespace_info__
     from .polynomials import (
@@ -420,6 +448,7 @@ if _TYPE_CHECKING:
         unique_inverse,
         unique_values,
     )
+    from .ufunc_methods import frompyfunc
 
 bool = bool_
 e, pi, inf, nan, euler_gamma, newaxis = _np.e, _np.pi, _np.inf, _np.nan, _np.euler_gamma, None
@@ -431,6 +460,17 @@ unsignedinteger, inexact, floating, complexfloating = (
     _np.floating,
     _np.complexfloating,
 )
+character, flexible, object_ = _np.character, _np.flexible, _np.object_
+# The widths that Python's numbers get here, and C's names.
+int_, uint, float_, complex_ = int32, uint32, float32, complex64
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+ComplexWarning = _np.exceptions.ComplexWarning
+# How arrays are printed is one setting for NumPy's and ours.
+get_printoptions, set_printoptions, printoptions = (
+    _np.get_printoptions,
+    _np.set_printoptions,
+    _np.printoptions,
+)
 
 __array_api_version__ = "2025.12"
 
@@ -438,14 +478,18 @@ __array_api_version__ = "2025.12"
 _ON_DEMAND: dict[str, tuple[str, str | None]] = {
     "__array_namespace_info__": (".inspection", "__array_namespace_info__"),
     "fft": ("..fft", None),
+    "i0": ("..scipy.special", "i0"),
     "linalg": ("..linalg", None),
     **{
         name: (f".{module}", name)
         for module, names in {
+            "files": "frombuffer fromfile fromiter fromstring load save savez",
             "grids": "apply_over_axes bartlett blackman block c_ diag_indices_from dsplit hamming hanning "
-            "index_exp mask_indices mgrid ogrid r_ s_ tril_indices_from triu_indices_from",
+            "index_exp kaiser mask_indices mgrid ogrid r_ s_ tril_indices_from triu_indices_from",
+            "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
             "polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub roots",
             "representation": "array_repr array_str frexp modf packbits spacing unpackbits",
+            "ufunc_methods": "frompyfunc",
             "sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
         }.items()
         for name in names.split()
@@ -462,6 +506,7 @@ def __getattr__(name: str) -> _Any:
 
 
 __all__ = [
+    "ComplexWarning",
     "abs",
     "absolute",
     "acos",
@@ -528,12 +573,15 @@ __all__ = [
     "c_",
     "can_cast",
     "cbrt",
+    "cdouble",
     "ceil",
+    "character",
     "choose",
     "clip",
     "column_stack",
     "complex64",
     "complex128",
+    "complex_",
     "complexfloating",
     "compress",
     "concat",
@@ -550,6 +598,7 @@ __all__ = [
     "count_nonzero",
     "cov",
     "cross",
+    "csingle",
     "cumprod",
     "cumsum",
     "cumulative_prod",
@@ -567,12 +616,14 @@ __all__ = [
     "divide",
     "divmod",
     "dot",
+    "double",
     "dsplit",
     "dstack",
     "dtype",
     "e",
     "ediff1d",
     "einsum",
+    "einsum_path",
     "empty",
     "empty_like",
     "equal",
@@ -589,15 +640,26 @@ __all__ = [
     "finfo",
     "fix",
     "flatnonzero",
+    "flexible",
     "flip",
     "fliplr",
     "flipud",
     "float0",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
     "float8_e4m3fn",
+    "float8_e4m3fnuz",
     "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
+    "float_",
     "float_power",
     "floating",
     "floor",
@@ -607,12 +669,18 @@ __all__ = [
     "fmod",
     "frexp",
     "from_dlpack",
+    "frombuffer",
+    "fromfile",
     "fromfunction",
+    "fromiter",
+    "frompyfunc",
+    "fromstring",
     "full",
     "full_like",
     "gcd",
     "generic",
     "geomspace",
+    "get_printoptions",
     "gradient",
     "greater",
     "greater_equal",
@@ -620,10 +688,13 @@ __all__ = [
     "hanning",
     "heaviside",
     "histogram",
+    "histogram2d",
     "histogram_bin_edges",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
+    "i0",
     "identity",
     "iinfo",
     "imag",
@@ -637,6 +708,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "int_",
     "integer",
     "interp",
     "intersect1d",
@@ -657,6 +729,7 @@ __all__ = [
     "issubdtype",
     "iterable",
     "ix_",
+    "kaiser",
     "kron",
     "lcm",
     "ldexp",
@@ -718,6 +791,7 @@ __all__ = [
     "nonzero",
     "not_equal",
     "number",
+    "object_",
     "ogrid",
     "ones",
     "ones_like",
@@ -729,6 +803,7 @@ __all__ = [
     "permute_dims",
     "pi",
     "piecewise",
+    "place",
     "poly",
     "polyadd",
     "polyder",
@@ -741,9 +816,11 @@ __all__ = [
     "positive",
     "pow",
     "power",
+    "printoptions",
     "prod",
     "promote_types",
     "ptp",
+    "put",
     "put_along_axis",
     "quantile",
     "r_",
@@ -756,6 +833,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "resize",
     "result_type",
     "right_shift",
     "rint",
@@ -769,6 +847,7 @@ __all__ = [
     "savez",
     "searchsorted",
     "select",
+    "set_printoptions",
     "setdiff1d",
     "setxor1d",
     "shape",
@@ -777,9 +856,11 @@ __all__ = [
     "signedinteger",
     "sin",
     "sinc",
+    "single",
     "sinh",
     "size",
     "sort",
+    "sort_complex",
     "spacing",
     "split",
     "sqrt",
@@ -804,11 +885,14 @@ __all__ = [
     "tril",
     "tril_indices",
     "tril_indices_from",
+    "trim_zeros",
     "triu",
     "triu_indices",
     "triu_indices_from",
     "true_divide",
     "trunc",
+    "ufunc",
+    "uint",
     "uint8",
     "uint16",
     "uint32",

@@ -10,18 +10,22 @@ from ..trace import prims
 from ..trace.array import Array
 from .common import ArrayLike, at_user, bind, cast, inexact, number, operand, promoted
 from .logic import equal, greater, isnan, less, where
+from .ufunc import with_methods
 
 
+@with_methods(identity=0)
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x + y; for two bools their logical or."""
     return o.elementwise(prims.add, x, y)
 
 
+@with_methods()
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x - y"""
     return o.elementwise(prims.sub, x, y)
 
 
+@with_methods(identity=1)
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x * y; for two bools their logical and."""
     return o.elementwise(prims.mul, x, y)
@@ -79,6 +83,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     return o.elementwise(prims.pow, inexact(x, "float_power"), inexact(y, "float_power"))
 
 
+@with_methods(nin=1)
 def negative(x: ArrayLike, /) -> Array:
     """-x"""
     return bind(prims.neg, (operand(x, "negative"),), {})
@@ -117,11 +122,13 @@ def reciprocal(x: ArrayLike, /) -> Array:
     return divide(1, inexact(x, "reciprocal"))
 
 
+@with_methods()
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The greater of x and y, NaN if either is; a tie shares the derivative equally."""
     return o.elementwise(prims.max, x, y)
 
 
+@with_methods()
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The lesser of x and y, NaN if either is; a tie shares the derivative equally."""
     return o.elementwise(prims.min, x, y)

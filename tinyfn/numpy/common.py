@@ -178,7 +178,7 @@ def unary(primitive: Primitive, x: Any, what: str) -> Array:
     """A primitive on floats; integers and bools become float32."""
     if type(x) is Array and current_trace() is None and not switches.general_path:
         value = x.value
-        if value.dtype.kind == "f":
+        if value.dtype.kind == "f" and value.dtype.itemsize > 1:  # nothing is computed in 8-bit floats
             with np.errstate(all="ignore"):
                 result = np.asarray(primitive.reference(value))
             return wrap(result, x.weak_type)

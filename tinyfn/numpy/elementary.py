@@ -10,6 +10,7 @@ from ..trace.array import Array
 from .arithmetic import absolute, add, divide, maximum, minimum, multiply, negative, square, subtract
 from .common import ArrayLike, floats, inexact, unary
 from .logic import equal, isinf, isnan, less, where
+from .ufunc import with_methods
 
 
 def exp(x: ArrayLike, /) -> Array:
@@ -163,12 +164,14 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     return where(infinite, float("inf"), result)
 
 
+@with_methods(identity=-np.inf)
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """log(exp(x) + exp(y)), without overflow on the way."""
     x, y = floats("logaddexp", x, y)
     return _logaddexp(x, y, 1.0)
 
 
+@with_methods(identity=-np.inf)
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """log2(2**x + 2**y), without overflow on the way."""
     x, y = floats("logaddexp2", x, y)

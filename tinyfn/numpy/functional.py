@@ -327,22 +327,3 @@ def finfo(dtype: Any) -> FloatInfo:
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype: max, min, bits."""
     return ml_dtypes.iinfo(_dtype_of(dtype))  # type: ignore[no-untyped-call]
-
-
-# Files: NumPy's
-
-
-def save(file: Any, arr: ArrayLike) -> None:
-    """Write an array to a .npy file, as NumPy does."""
-    np.save(file, np.asarray(operand(arr, "save")))
-
-
-def savez(file: Any, *args: ArrayLike, **kwds: ArrayLike) -> None:
-    """Write arrays to a .npz file, as NumPy does."""
-    np.savez(file, *[np.asarray(a) for a in args], **{name: np.asarray(a) for name, a in kwds.items()})  # type: ignore[arg-type]
-
-
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Read a .npy file as an array; an .npz file gives NumPy's mapping of its arrays."""
-    found = np.load(file, *args, **kwargs)
-    return o.operand(found) if isinstance(found, np.ndarray) else found

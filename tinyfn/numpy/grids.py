@@ -14,7 +14,7 @@ from .arithmetic import multiply, subtract
 from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand
 from .conversion import array
 from .creation import arange, linspace, meshgrid
-from .elementary import cos
+from .elementary import cos, sqrt
 from .joining import concatenate, stack
 from .joining import split as split_
 from .shapes import atleast_1d, expand_dims
@@ -176,7 +176,15 @@ def blackman(M: int) -> Array:
     return _window(M, None, lambda t: 0.42 - 0.5 * cos(2 * np.pi * t) + 0.08 * cos(4 * np.pi * t))
 
 
+def kaiser(M: int, beta: ArrayLike) -> Array:
+    """The Kaiser window, I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta); a greater beta has lower side lobes."""
+    from ..scipy.special import i0
+
+    # 1 - (2 t - 1)^2 is 4 t (1 - t), which is 0 at both ends and never negative.
+    return _window(M, None, lambda t: i0(beta * sqrt(4 * t * (1 - t))) / i0(beta))
+
+
 __all__ = [
     "apply_over_axes", "bartlett", "blackman", "block", "c_", "diag_indices_from", "dsplit", "hamming", "hanning", "index_exp",
-    "mask_indices", "mgrid", "ogrid", "r_", "s_", "tril_indices_from", "triu_indices_from",
+    "kaiser", "mask_indices", "mgrid", "ogrid", "r_", "s_", "tril_indices_from", "triu_indices_from",
 ]  # fmt: skip

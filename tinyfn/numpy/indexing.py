@@ -38,6 +38,7 @@ from .common import (
     promoted,
     sequence,
 )
+from .cumulative import cumsum
 from .logic import (
     bitwise_and,
     less,
@@ -45,6 +46,7 @@ from .logic import (
     not_equal,
     where,
 )
+from .rearranging import resize
 
 
 def take(
@@ -124,10 +126,7 @@ def put_along_axis(
 ) -> Array:
     """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do
     not change."""
-    if inplace:
-        raise ValueError(
-            f"put_along_axis needs inplace=False: arrays do not change, the result is a new one{at_user()}"
-        )
+    _check_not_in_place(inplace, "put_along_axis")
     x, positions = operand(arr, "put_along_axis"), operand(indices, "put_along_axis")
     if axis is None:
         flat = put_along_axis(reshape(x, (x.size,)), positions, values, 0, False, mode=mode)
@@ -141,6 +140,52 @@ def put_along_axis(
     positions = o.broadcast_to(positions, shape)
     index = tuple([positions if i == place else iota(dtypes.int32, shape, i) for i in range(x.ndim)])
     return AtIndex(x, index).set(values, mode=mode)
+
+
+def _check_not_in_place(inplace: bool, what: str) -> None:
+    if inplace:
+        raise ValueError(
+            f"{what} needs inplace=False: arrays do not change, the result is a new one{at_user()}"
+        )
+
+
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
+    """`a` with the elements at positions `ind` of its flat order replaced by the elements of v, which are repeated as needed.
+
+    `mode` "clip" or "wrap" brings positions within bounds; else those out of bounds are an error where they are known, and
+    left out where not. It needs inplace=False, since arrays do not change."""
+    _check_not_in_place(inplace, "put")
+    if mode not in (None, "clip", "wrap"):
+        raise ValueError(f"put: mode must be None, 'clip' or 'wrap', not {mode!r}{at_user()}")
+    x, values = operand(a, "put"), o.operand(np.asarray(v) if isinstance(v, (list, tuple)) else v)
+    # Known positions stay with NumPy, so that one that is out of bounds is an error.
+    positions: Any = ind if isinstance(ind, Array) else np.asarray(ind)
+    positions = positions.reshape(positions.size)
+    values = reshape(values, (values.size,))
+    if not values.size and positions.size:
+        raise ValueError(f"put: there are no values for {positions.size} positions{at_user()}")
+    if mode == "wrap":
+        positions, mode = positions % x.size, "clip"
+    chosen = resize(values, (positions.size,))
+    return reshape(AtIndex(reshape(x, (x.size,)), positions).set(chosen, mode=mode), x.shape)
+
+
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
+    """`arr` with the elements where the mask holds replaced by those of `vals` in turn, which are repeated as needed.
+
+    It needs inplace=False, since arrays do not change."""
+    _check_not_in_place(inplace, "place")
+    x, holds = operand(arr, "place"), cast(operand(mask, "place"), dtypes.bool_)
+    values = operand(vals, "place") if not isinstance(vals, (list, tuple)) else o.operand(np.asarray(vals))
+    if holds.size != x.size or not values.size:
+        raise ValueError(
+            f"place: {described(x, holds)} must be of one size, and there must be values{at_user()}"
+        )
+    number = subtract(cumsum(cast(reshape(holds, (x.size,)), dtypes.int32)), 1)
+    turn = take(reshape(values, (values.size,)), o.remainder(number, values.size), mode="wrap")
+    return where(reshape(holds, x.shape), cast(reshape(turn, x.shape), x.dtype), x)
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:

@@ -9,6 +9,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from .common import ArrayLike, at_user, bind, number, operand
+from .ufunc import with_methods
 
 # Questions about floats
 
@@ -86,16 +87,19 @@ def _truth(x: Any, what: str) -> Array:
     return array if array.dtype is dtypes.bool_ else o.not_equal(array, 0)
 
 
+@with_methods(identity=True)
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether both are true; numbers are true if they are not 0."""
     return o.bitwise_and(_truth(x, "logical_and"), _truth(y, "logical_and"))
 
 
+@with_methods(identity=False)
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether at least one is true; numbers are true if they are not 0."""
     return o.bitwise_or(_truth(x, "logical_or"), _truth(y, "logical_or"))
 
 
+@with_methods(identity=False)
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether exactly one is true; numbers are true if they are not 0."""
     return o.bitwise_xor(_truth(x, "logical_xor"), _truth(y, "logical_xor"))
@@ -106,16 +110,19 @@ def logical_not(x: ArrayLike, /) -> Array:
     return o.invert(_truth(x, "logical_not"))
 
 
+@with_methods(identity=-1)
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in both; the logical and of bools."""
     return o.elementwise(prims.bitwise_and, x, y)
 
 
+@with_methods(identity=0)
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in either; the logical or of bools."""
     return o.elementwise(prims.bitwise_or, x, y)
 
 
+@with_methods(identity=0)
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in one but not in both."""
     return o.elementwise(prims.bitwise_xor, x, y)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +95,14 @@ def sort(
         result = np.sort(x.value, axis_of(axis, x.ndim, "sort"), kind="stable")
         return wrap(np.flip(result, axis) if descending else result)
     return take_along_axis(x, argsort(x, axis, descending=descending), axis, mode="clip")
+
+
+def sort_complex(a: ArrayLike) -> Array:
+    """The elements in order along the last axis, as complex numbers: by their real parts, then by their imaginary parts."""
+    x = operand(a, "sort_complex")
+    return sort(
+        x if dtypes.kind(x.dtype) == "complex" else cast(x, dtypes.promote_types(x.dtype, dtypes.complex64))
+    )
 
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
@@ -235,53 +241,3 @@ def bincount(
     # Negative values count as 0, as in JAX.
     places = o.elementwise(prims.max, values, o.scalar(0, values.dtype))
     return AtIndex(full_of(0, counts.dtype, (length,)), places).add(counts, mode="drop")
-
-
-def histogram(
-    a: ArrayLike,
-    bins: ArrayLike = 10,
-    range: Sequence[Any] | None = None,
-    weights: ArrayLike | None = None,
-    density: bool = False,
-) -> tuple[Array, Array]:
-    """How many elements lie in each of the bins (a number of equal ones, or their edges), and the edges."""
-    from .cumulative import diff
-    from .reductions import sum
-
-    x = operand(a, "histogram")
-    x = reshape(x, (x.size,))
-    edges = histogram_bin_edges(x, bins, range)
-    counts = edges.shape[0] - 1
-    x, edges = promoted(x, edges)
-    place = subtract(searchsorted(edges, x, "right"), 1)
-    place = where(equal(x, getitem(edges, counts)), counts - 1, place)
-    inside = bitwise_and(o.greater_equal(x, getitem(edges, 0)), less_equal(x, getitem(edges, counts)))
-    ones: Array = (
-        full_of(1, dtypes.float32, x.shape)
-        if weights is None
-        else reshape(operand(weights, "histogram"), x.shape)
-    )
-    result = AtIndex(full_of(0, ones.dtype, (counts,)), where(inside, place, counts)).add(ones, mode="drop")
-    if density:
-        return divide(divide(result, sum(result)), diff(edges)), edges
-    return result, edges
-
-
-def histogram_bin_edges(
-    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
-) -> Array:
-    """The edges of the bins of `histogram`: those given, or those of a number of equal ones."""
-    from .common import inexact
-    from .creation import linspace
-    from .reductions import max, min
-
-    x = inexact(a, "histogram")
-    if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
-        return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
-    low, high = (min(x), max(x)) if range is None else (cast(range[0], x.dtype), cast(range[1], x.dtype))
-    same = equal(low, high)
-    count = operator.index(bins)  # type: ignore[arg-type]
-    edges: Array = linspace(
-        where(same, subtract(low, 0.5), low), where(same, add(high, 0.5), high), count + 1
-    )
-    return edges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
+from ..trace.errors import ConcretizationError
 from ..trace.index import reshape as reshaped
 from .arithmetic import add, multiply
 from .common import (
@@ -23,6 +25,7 @@ from .common import (
     cast,
     concatenate_arrays,
     described,
+    full_of,
     iota,
     operand,
     shape_of,
@@ -42,6 +45,41 @@ def tile(A: ArrayLike, reps: Any) -> Array:
         prims.broadcast, (reshaped(x, shape),), {"shape": pairs, "axes": tuple(range(1, len(pairs), 2))}
     )
     return reshaped(spread, tuple([c * n for c, n in zip(counts, shape, strict=True)]))
+
+
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """The elements in order, repeated as often as it takes to fill another shape; zeros if there are none."""
+    x, shape = operand(a, "resize"), shape_of(new_shape, "resize")
+    flat, size = ravel(x), prod(shape)
+    if x.size == 0:
+        return full_of(0, x.dtype, shape)
+    if size > x.size:
+        flat = tile(flat, -(-size // x.size))
+    return reshaped(slice_axis(flat, 0, 0, size), shape)
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
+    """The array without the zeros before (with "f" in `trim`) and after ("b") all others, along `axis` (None: all axes).
+
+    Its values must be known, since the result's shape depends on them."""
+    x = operand(filt, "trim_zeros")
+    if not trim or set(trim.lower()) - set("fb"):
+        raise ValueError(f"trim_zeros: trim must be 'f', 'b' or 'fb', not {trim!r}{at_user()}")
+    attempt = "trim its zeros (the result's shape would depend on its values)"
+    places = np.argwhere(x.concrete(attempt, ConcretizationError))
+    for i in axes_of(axis, x.ndim, "trim_zeros"):
+        # Without any other element, all of them are before the first.
+        first, last = (
+            (places[:, i].min(), places[:, i].max() + 1) if len(places) else (x.shape[i], x.shape[i])
+        )
+        begin, end = (
+            (int(first) if "f" in trim.lower() else 0),
+            (int(last) if "b" in trim.lower() else x.shape[i]),
+        )
+        if not len(places):
+            begin, end = 0, 0
+        x = slice_axis(x, i, begin, end)
+    return x
 
 
 def repeat(
@@ -75,8 +113,6 @@ def repeat(
         places = searchsorted(ends, iota(dtypes.int32, (total_repeat_length,), 0), side="right")
         return take(x, places, place, mode="clip")
     if isinstance(repeats, Array):
-        from ..trace.errors import ConcretizationError
-
         repeats = repeats.concrete(
             "repeat elements by it (the result's size would depend on it: give `total_repeat_length`)",
             ConcretizationError,

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators as o
+from ..trace import prims
 from ..trace.array import Array, wrap
 from ..trace.errors import ConcretizationError
 from ..trace.index import reshape
 from ..trace.indexing import AtIndex, getitem
+from ..trace.prims.movement import move_axis
 from .arithmetic import subtract
 from .common import (
     ArrayLike,
     at_user,
+    axis_of,
+    bind,
     cast,
     concatenate_arrays,
     full_of,
+    iota,
     number,
     operand,
     promoted,
@@ -27,8 +33,9 @@ from .common import (
 from .cumulative import cumsum
 from .indexing import take
 from .logic import bitwise_and, equal, isnan, logical_not, not_equal, where
-from .ordering import argsort
+from .ordering import argsort, lexsort
 from .reductions import any as any_
+from .shapes import matrix_transpose
 
 
 def isin(
@@ -75,33 +82,45 @@ def unique(
 def _unique_of_size(
     x: Array, axis: int | None, equal_nan: bool, size: int, fill_value: Any
 ) -> tuple[Array, Array, Array, Array]:
-    """The first `size` distinct elements, where each comes first, which each element is, and the counts."""
-    if axis is not None and x.ndim != 1:
-        raise NotImplementedError(
-            f"unique with `size` takes all elements, not slices along an axis{at_user()}"
-        )
-    flat = reshape(x, (x.size,))
-    n = x.size
+    """The first `size` distinct elements (slices along an axis), where each comes first, which each is, and the counts."""
+    # A row for each element or slice; rows are put in order by their first column, then by the second, ...
+    if axis is None:
+        rows, shape = reshape(x, (x.size, 1)), ()
+    else:
+        moved = move_axis(x, axis_of(axis, x.ndim, "unique"), 0)
+        shape = moved.shape[1:]
+        rows = reshape(moved, (moved.shape[0], prod(shape)))
+    n, columns = rows.shape
+
+    def in_place(values: Array) -> Array:
+        found = reshape(values, (size, *shape))
+        return found if axis is None else move_axis(found, 0, axis_of(axis, x.ndim, "unique"))
+
     if n == 0:
         none = full_of(0, dtypes.int32, (size,))
-        values = o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,))
-        return values, none, full_of(0, dtypes.int32, x.shape), none
-    order = argsort(flat)
-    ordered = take(flat, order, mode="clip")
+        values = o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size, columns))
+        return in_place(values), none, full_of(0, dtypes.int32, x.shape if axis is None else (0,)), none
+    if columns == 1:
+        order = argsort(reshape(rows, (n,)))
+    elif columns:
+        order = lexsort(bind(prims.flip, (matrix_transpose(rows),), {"axes": (0,)}))
+    else:
+        order = iota(dtypes.int32, (n,), 0)
+    ordered = take(rows, order, 0, mode="clip")
     later, earlier = slice_axis(ordered, 0, 1, n), slice_axis(ordered, 0, 0, n - 1)
     differs = not_equal(later, earlier)
     if equal_nan and dtypes.is_inexact(x.dtype):
         differs = bitwise_and(differs, logical_not(bitwise_and(isnan(later), isnan(earlier))))
-    first = concatenate_arrays([full_of(True, dtypes.bool_, (1,)), differs], 0)
+    first = concatenate_arrays([full_of(True, dtypes.bool_, (1,)), any_(differs, 1)], 0)
     group = subtract(cumsum(cast(first, dtypes.int32)), 1)
     place = where(first, group, size)
     fill = getitem(ordered, 0) if fill_value is None else cast(fill_value, x.dtype)
-    values = AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
+    values = AtIndex(o.broadcast_to(fill, (size, columns)), place).set(ordered, mode="drop")
     start = o.broadcast_to(getitem(order, 0), (size,))
     positions = AtIndex(start, place).set(order, mode="drop")
     counts = AtIndex(full_of(0, dtypes.int32, (size,)), group).add(1, mode="drop")
     inverse = AtIndex(full_of(0, dtypes.int32, (n,)), order).set(group)
-    return values, positions, reshape(inverse, x.shape), counts
+    return in_place(values), positions, reshape(inverse, x.shape if axis is None else (n,)), counts
 
 
 class UniqueAll(NamedTuple):

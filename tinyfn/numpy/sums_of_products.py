@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
+from string import ascii_letters
 from typing import Any
+
+import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
-from ..trace.sint import is_symbolic
+from ..trace.sint import bounds, is_symbolic
 from .common import (
     DTypeLike,
     at_user,
@@ -34,6 +38,8 @@ def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] =
 
 
 def _operands(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
+    if not xs:
+        raise ValueError(f"{what} needs an operand{at_user()}")
     arrays = promoted(*[operand(x, what) for x in xs])
     return arrays if preferred is None else [cast(a, preferred) for a in arrays]
 
@@ -47,30 +53,20 @@ def einsum(
 
     Letters that are not in the result are summed over; without "->" the result has, in alphabetical order,
     those that occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0,
-    1], y, [1, 2], [0, 2]). Operands are contracted in pairs, the cheapest pair first (in order, with
-    optimize=False)."""
-    if not isinstance(subscripts, str):
-        subscripts, operands = _from_lists((subscripts, *operands))
-    arrays = _operands("einsum", preferred_element_type, *operands)
-    terms, result = _parse(subscripts, arrays)
-    sizes = _sizes(subscripts, terms, arrays)
-    for letter in result:
-        if letter not in sizes:
-            raise ValueError(
-                f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}"
-            )
-    work = [_reduced(x, term, sizes) for x, term in zip(arrays, terms, strict=True)]
-    # What only one operand has and the result has not is summed at once.
-    for i, (x, term) in enumerate(work):
-        others = {letter for j, (_, t) in enumerate(work) if j != i for letter in t}
-        work[i] = _summed(x, term, [a for a in term if a not in others and a not in result])
-    while len(work) > 1:
-        i, j = (0, 1) if optimize is False or len(work) == 2 else _cheapest(work, result, sizes)
-        (x, xs), (y, ys) = work[i], work[j]
-        rest = [pair for k, pair in enumerate(work) if k not in (i, j)]
-        needed = {*result, *[letter for _, t in rest for letter in t]}
-        product = _pair(x, xs, y, ys, needed)
-        work = [product, *rest] if i == 0 and j == 1 else [*rest, product]
+    1], y, [1, 2], [0, 2]). Operands are contracted in pairs, in the order that `einsum_path` finds: the best for up to
+    five, else (or for "greedy") always the cheapest pair; with optimize=False as they come, or as a path says."""
+    arrays, terms, result, sizes = _read(subscripts, operands, preferred_element_type)
+    work = _alone(arrays, terms, result, sizes)
+    for step in _path(tuple([term for _, term in work]), result, sizes, optimize)[0]:
+        chosen = [work[i] for i in step]
+        work = [pair for i, pair in enumerate(work) if i not in step]
+        if len(chosen) > 2:  # NumPy finds no order of pairs better than another: the smallest first
+            chosen.sort(key=lambda pair: prod([n for n in pair[0].shape if not is_symbolic(n)]))
+        while len(chosen) > 1:
+            (x, xs), (y, ys), *others = chosen
+            needed = {*result, *[letter for _, t in (*work, *others) for letter in t]}
+            chosen = [_pair(x, xs, y, ys, needed), *others]
+        work.append(chosen[0])
     x, term = work[0]
     x, term = _summed(x, term, [a for a in term if a not in result])
     x = permute(x, [term.index(letter) for letter in result if letter in term])
@@ -81,7 +77,48 @@ def einsum(
     return x
 
 
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+) -> tuple[list[tuple[int, ...]], str]:
+    """The order in which `einsum` contracts operands, for its `optimize`, and NumPy's description of it with its costs.
+
+    Each step names operands by their places in the list, from which they are taken; their product is put at its end."""
+    arrays, terms, result, sizes = _read(subscripts, operands, None)
+    chosen = tuple([term for _, term in _alone(arrays, terms, result, sizes)])
+    steps, text = _path(chosen, result, sizes, optimize)
+    return list(steps), text
+
+
 Letters = tuple[str, ...]
+Path = tuple[tuple[int, ...], ...]
+
+
+def _read(
+    subscripts: Any, operands: tuple[Any, ...], preferred: DTypeLike
+) -> tuple[list[Array], list[Letters], Letters, dict[str, Any]]:
+    """The operands, the letters of their axes and of the result's, and the letters' sizes."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_lists((subscripts, *operands))
+    arrays = _operands("einsum", preferred, *operands)
+    terms, result = _parse(subscripts, arrays)
+    sizes = _sizes(subscripts, terms, arrays)
+    for letter in result:
+        if letter not in sizes:
+            raise ValueError(
+                f"einsum {subscripts!r}: {letter!r} is in the result but in no operand{at_user()}"
+            )
+    return arrays, terms, result, sizes
+
+
+def _alone(
+    arrays: list[Array], terms: list[Letters], result: Letters, sizes: dict[str, Any]
+) -> list[tuple[Array, Letters]]:
+    """Each operand after what can be done to it alone: diagonals, and sums over letters that only it has."""
+    work = [_reduced(x, term, sizes) for x, term in zip(arrays, terms, strict=True)]
+    for i, (x, term) in enumerate(work):
+        others = {letter for j, (_, t) in enumerate(work) if j != i for letter in t}
+        work[i] = _summed(x, term, [a for a in term if a not in others and a not in result])
+    return work
 
 
 def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -196,19 +233,50 @@ def _pair(x: Array, xs: Letters, y: Array, ys: Letters, needed: set[str]) -> tup
     return product, (*batch, *free_x, *free_y)
 
 
-def _cheapest(work: list[tuple[Array, Letters]], result: Letters, sizes: dict[str, Any]) -> tuple[int, int]:
-    """The pair whose product takes the fewest multiplications, less what it saves in size: greedy, as
-    opt_einsum's."""
+def _path(
+    terms: tuple[Letters, ...], result: Letters, sizes: dict[str, Any], optimize: Any
+) -> tuple[Path, str]:
+    """The operands to contract, step by step, and a description.
 
-    def size(letters: Any) -> Any:
-        return prod([n for n in (sizes[letter] for letter in letters) if not is_symbolic(n)])
+    Each step's operands are taken out of the list, and the product is put at its end."""
+    count = len(terms)
+    if isinstance(optimize, (list, tuple)):
+        steps = tuple([tuple(step) for step in optimize if step != "einsum_path"])
+        left = count
+        for step in steps:
+            within = step and len(set(step)) == len(step) and set(step) <= set(range(left))
+            left = left + 1 - len(step) if within else 0
+        if left != 1:
+            raise ValueError(f"einsum: the path {optimize!r} does not contract {count} operands{at_user()}")
+        return steps, "as given"
+    if optimize not in (True, False, "auto", "greedy", "optimal"):
+        raise ValueError(
+            f"einsum: optimize must be True, False, 'auto', 'greedy', 'optimal' or a path, not {optimize!r}{at_user()}"
+        )
+    if optimize is False or count <= 2:
+        return ((0, 1), *[(0, count - i) for i in range(2, count)]) if count > 1 else (), "in order"
+    known = tuple([(letter, min(bounds(n)[1], 1024) if is_symbolic(n) else n) for letter, n in sizes.items()])
+    return _found_path(terms, result, known, "greedy" if optimize is True else optimize)
 
-    best, chosen = None, (0, 1)
-    for i in range(len(work)):
-        for j in range(i + 1, len(work)):
-            xs, ys = set(work[i][1]), set(work[j][1])
-            rest = {*result, *[a for k, (_, t) in enumerate(work) if k not in (i, j) for a in t]}
-            cost = (size((xs | ys) & rest) - size(xs) - size(ys), size(xs | ys))
-            if best is None or cost < best:
-                best, chosen = cost, (i, j)
-    return chosen
+
+@lru_cache(maxsize=512)
+def _found_path(
+    terms: tuple[Letters, ...], result: Letters, sizes: tuple[tuple[str, int], ...], kind: str
+) -> tuple[Path, str]:
+    """NumPy's path for operands of these axes, and its description of it."""
+    if kind == "auto":
+        kind = "optimal" if len(terms) <= 5 else "greedy"  # the best path of many takes long to find
+    if len(sizes) > len(ascii_letters):
+        return ((0, 1),) * (len(terms) - 1), "in order: NumPy searches no paths for that many letters"
+    # Letters that NumPy knows stay as they are, for its description.
+    free = iter([a for a in ascii_letters if a not in dict(sizes)])
+    names = {letter: letter if letter in ascii_letters else next(free) for letter, _ in sizes}
+    size = dict(sizes)
+    subscripts = [
+        ",".join(["".join([names[a] for a in term]) for term in terms]),
+        "".join([names[a] for a in result]),
+    ]
+    # It looks at shapes alone.
+    shapes = [np.broadcast_to(np.int8(0), [size[a] for a in term]) for term in terms]
+    (_, *steps), text = np.einsum_path("->".join(subscripts), *shapes, optimize=kind)
+    return tuple([tuple(step) for step in steps]), text

@@ -27,6 +27,7 @@ from .common import (
     slice_axis,
 )
 from .logic import greater_equal, where
+from .rearranging import resize
 from .shapes import ravel
 
 
@@ -105,13 +106,24 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
-    """The array with its main diagonal replaced; it needs inplace=False, since arrays do not change."""
-    if inplace or wrap:
-        raise NotImplementedError(f"fill_diagonal: only inplace=False and wrap=False{at_user()}")
+    """The array with its main diagonal replaced by `val`, repeated as needed; it needs inplace=False, since arrays do not change.
+
+    With `wrap` a tall matrix has another diagonal after each one, a row between them."""
+    if inplace:
+        raise ValueError(
+            f"fill_diagonal needs inplace=False: arrays do not change, the result is a new one{at_user()}"
+        )
     x = operand(a, "fill_diagonal")
-    n = builtins.min(x.shape)
-    positions = np.arange(n)
-    return AtIndex(x, (positions,) * x.ndim).set(val)
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        raise ValueError(
+            f"fill_diagonal takes a matrix, or an array whose axes have one size, not {described(x)}{at_user()}"
+        )
+    # The diagonal is every so many elements of the flat array; a tall matrix has columns + 1 rows for each turn.
+    step = 1 + sum([int(np.prod(x.shape[i + 1 :])) for i in range(x.ndim - 1)])
+    end = x.size if wrap or x.ndim > 2 else builtins.min(x.size, x.shape[1] * x.shape[1])
+    positions = np.arange(0, end, step)
+    flat, values = reshaped(x, (x.size,)), operand(val, "fill_diagonal")
+    return reshaped(AtIndex(flat, positions).set(resize(values, (len(positions),))), x.shape)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

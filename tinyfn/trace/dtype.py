@@ -22,7 +22,14 @@ float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.fl
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 float8_e4m3fnuz, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz)
-float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)
+float8_e4m3, float8_e3m4 = np.dtype(ml_dtypes.float8_e4m3), np.dtype(ml_dtypes.float8_e3m4)
+float8_e4m3b11fnuz, float8_e8m0fnu = (
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    np.dtype(ml_dtypes.float8_e8m0fnu),
+)
+# A byte for each element, too.
+float6_e2m3fn, float6_e3m2fn = np.dtype(ml_dtypes.float6_e2m3fn), np.dtype(ml_dtypes.float6_e3m2fn)
+float4_e2m1fn = np.dtype(ml_dtypes.float4_e2m1fn)
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 # The gradient of something that has no gradient (an integer): a type with no values, as in JAX.
 float0 = np.dtype([("float0", np.void, 0)])
@@ -54,7 +61,13 @@ NARROW_FLOATS = (
     float8_e5m2,
     float8_e4m3fnuz,
     float8_e5m2fnuz,
+    float8_e4m3,
+    float8_e3m4,
+    float8_e4m3b11fnuz,
     float8_e8m0fnu,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float4_e2m1fn,
 )  # storage only: they do not promote with anything but themselves
 COMPLEX = (complex64, complex128)
 ALL = (bool_, *INTEGERS, *FLOATS, *NARROW_FLOATS, *COMPLEX)
