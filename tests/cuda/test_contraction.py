@@ -10,6 +10,7 @@ import pytest
 
 from tests.cuda.emulator import Emulated
 from tests.cuda.running import launch
+from tests.lower.contractions import contraction_nest
 from tests.lower.test_gemm_nest import CONVOLUTIONS, MATRIX, cases, close, nest_of, normal
 from tinyfn.devices.nvrtc import compile_cuda
 from tinyfn.lower import cuda_contraction
@@ -229,8 +230,6 @@ def test_heads_masks_and_gathers() -> None:
         result(node),
         const(-1, dtypes.float32),
     )
-    from tinyfn.lower.gemm_nest import contraction_nest
-
     store = Store(out, as_node(position((9, 33), (o0, o1))), kept)
     gathered = contraction_nest(
         (o0, o1), (i0,), node, load(nodes[0], (at, i0)), load(nodes[2], (i0, o1)), [store]

@@ -13,7 +13,7 @@ import tinyfn
 import tinyfn.lax as lax
 import tinyfn.numpy as tnp
 from tinyfn.lower.contraction import CONTRACTIONS, Factor, factors, summed
-from tinyfn.lower.gemm_nest import contraction_nest, match
+from tinyfn.lower.gemm_nest import match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result
@@ -29,6 +29,7 @@ from tinyfn.trace.prim import Sample
 from tinyfn.trace.uop import INPUT, UOp, const, input_node
 
 from .compiled import run_kernel
+from .contractions import contraction_nest
 
 
 def ranges(prefix: str, shape: Sequence[int]) -> tuple[Any, ...]:

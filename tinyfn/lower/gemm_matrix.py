@@ -107,7 +107,7 @@ class Matrix(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """What to compute. With `accumulate`, the product is added to C.
+    """What to compute: C = A @ B, for each matrix of a batch.
 
     A custom producer replaces the load of an operand, whose strides are then only a hint of which axis is contiguous. Its
     values, and the epilogue's argument, have the accumulator's dtype: float32 for halves, int32 for narrow integers. C may
@@ -123,7 +123,6 @@ class Contraction(NamedTuple):
     b: Matrix
     c: Matrix
     batch: tuple[int, ...] = ()
-    accumulate: bool = False
     scratch: bool = False
     producer_a: Producer | None = None
     producer_b: Producer | None = None

@@ -28,7 +28,7 @@ from .gemm_windows import windows
 from .gemm_writer import TYPES, Index, Value
 from .index import LOAD
 from .linear import Linear, linear
-from .nest import Nest, Pass, Reduce, Store, is_symbolic, result, size_of
+from .nest import Nest, Store, is_symbolic, result, size_of
 from .opts import Opt
 from .target import Target
 
@@ -281,15 +281,3 @@ def _amount(form: Form, plan: Plan, work: int) -> tuple[Dimension, Dimension]:
     calls = sint.minimum(plan.calls, sint.floordiv(products, CALL_PRODUCTS))
     points = sint.mul(sint.prod(map(sint.extent, form.batch)), pieces)
     return points, sint.mul(GRAIN, sint.maximum(1, calls))
-
-
-def contraction_nest(
-    outer: Sequence[UOp], summed: Sequence[UOp], node: UOp, left: UOp, right: UOp, stores: Sequence[Store]
-) -> Nest:
-    """The nest of a contraction of two factors, which are cast to the accumulator's dtype."""
-    value = s.build(s.MUL, left, right)
-    return Nest(
-        tuple(outer),
-        (Pass(tuple(summed), (Reduce(node, s.ADD, value),), ()), Pass((), (), tuple(stores))),
-        frozenset(),
-    )

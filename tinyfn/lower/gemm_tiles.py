@@ -36,7 +36,7 @@ def _products(
     masks: list[Value | None] = [None] * len(starts)
     if columns % lanes:
         masks[-1] = g.mask(b, columns % lanes)
-    elif g.shares_columns and (c.n % lanes or c.epilogue is None or c.accumulate):
+    elif g.shares_columns and (c.n % lanes or c.epilogue is None):
         for number in range(c.n % columns // lanes, len(starts)):
             left = b.binary("smax", b.binary("sub", c.n, column + starts[number]), 0)
             masks[number] = b.first_lanes(left, lanes)
@@ -50,11 +50,8 @@ def _products(
     ]
     count = b.binary("umin", b.binary("sub", g.rows(b), row), rows) if rest else Index(None, rows)
 
-    def read_c() -> list[Value]:
-        return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
-
     def begin() -> list[Value]:
-        return read_c() if c.accumulate else [b.constant(0, dtype, lanes)] * len(places)
+        return [b.constant(0, dtype, lanes)] * len(places)
 
     def partial_at(number: int) -> Value:
         i, v = divmod(number, len(starts))
@@ -62,7 +59,7 @@ def _products(
 
     def resume() -> list[Value]:
         if not g.partial:
-            return read_c()
+            return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
         return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
 
     def interrupt() -> None:
@@ -148,11 +145,6 @@ def _dots(
     for i, value in enumerate(sums):
         b.store(reduce_lanes(b, value, dtype, lanes), b.address(kept, i, dtype), dtype)
     totals = [b.load(b.address(kept, i * columns, dtype), dtype, columns) for i in range(rows)]
-    if c.accumulate:
-        totals = [
-            b.sum(b.convert(b.read(c.c, place), c.c.dtype, dtype, columns), total, dtype)
-            for place, total in zip(places, totals, strict=True)
-        ]
     _finish(g, b, totals, places, Index(None, rows))
 
 

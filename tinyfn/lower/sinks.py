@@ -211,7 +211,7 @@ def _pieces(node: UOp) -> list[UOp]:
 def _cost(node: UOp) -> int:
     """About how many scalar ops the formula of an op takes."""
     if not is_elementwise(node):
-        return _COSTS_OF_OTHERS.get(node.op, 0)
+        return getattr(node.op, "work", 0)
     key = (node.op, node.arg, node.dtype, tuple([s.dtype for s in node.src]))
     if key not in _COSTS:
         elements = [input_node(s.dtype, ()) for s in node.src]
@@ -222,10 +222,3 @@ def _cost(node: UOp) -> int:
 
 
 _COSTS: dict[Any, int] = {}
-_COSTS_OF_OTHERS: dict[Any, int] = {
-    p.gather: 4,
-    p.scatter: 8,
-    p.pad: 4,
-    p.concatenate: 4,
-    p.threefry2x32: 120,
-}

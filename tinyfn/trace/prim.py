@@ -76,6 +76,7 @@ class Primitive:
     source_index: Callable[[UOp, Any], Any] | None = None
     # (node, index, condition) -> of other ops: a generator of the element's expression; see `trace.elements`
     element: Callable[[UOp, Any, UOp | None], Any] | None = None
+    work = 0  # about how many scalar ops such an element takes, besides those of what it reads
 
     def __init__(self, name: str | None = None):
         if name is not None:

@@ -46,6 +46,7 @@ class Gather(_Windows):
     """The windows of the operand at the indices' positions; see the module's docstring."""
 
     params = ("axes", "sizes", "batch_dims", "mode")
+    work = 4
 
     def out(self, operand: Any, indices: Any, *, axes: Any, sizes: Any, batch_dims: int, mode: str) -> Any:
         self._check(operand, indices, axes, sizes, batch_dims, mode)
@@ -143,6 +144,7 @@ class Scatter(_Windows):
     """The operand with windows set to the updates, or combined with them ("add", "mul", "min", "max"), in order."""
 
     params = ("axes", "sizes", "batch_dims", "mode", "kind")
+    work = 8
 
     def out(
         self,

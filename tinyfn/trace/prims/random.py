@@ -25,6 +25,7 @@ class Threefry2x32(Primitive):
     1, 2, 3" (SC 2011)."""
 
     family = "random"
+    work = 120
 
     def out(self, *args: Any) -> Any:
         if len(args) != 4 or any(a.dtype is not dtypes.uint32 or a.shape != args[0].shape for a in args):

@@ -24,6 +24,7 @@ class Pad(Primitive):
 
     family = "movement"
     params = ("low", "high", "interior")
+    work = 4
 
     def out(
         self, x: Any, value: Any, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
@@ -177,6 +178,7 @@ class Concatenate(Linear):
 
     family = "movement"
     params = ("axis",)
+    work = 4
 
     def out(self, *args: Any, axis: int) -> Any:
         first = args[0]
