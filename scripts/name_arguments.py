@@ -14,7 +14,7 @@ import numpy as np
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn import lax, optax_like, random, tree
+from tinyfn import custom_batching, lax, optax_like, random, tree
 from tinyfn.scipy import linalg as scipy_linalg
 from tinyfn.trace.array import Array
 
@@ -288,6 +288,21 @@ def _step(carry: Any, v: Any) -> Any:
     return tnp.tanh(carry * 0.9 + v), carry * v
 
 
+def _lanes(function: Callable[[Any], Any]) -> Use:
+    """A function with collectives over the axis "i", of the rows of a square matrix."""
+    return _run(tinyfn.vmap(function, axis_name="i"), m)
+
+
+def _batched_by_hand(v: Any) -> Any:
+    doubled = custom_batching.custom_vmap(lambda x: tnp.sin(x) * 2)
+    doubled.def_vmap(lambda size, batched, x: (tnp.sin(x) * 2, True))
+    return tinyfn.vmap(doubled)(v)
+
+
+BATCHING: dict[str, Any] = {
+    "custom_vmap": _run(_batched_by_hand, x),
+    "sequential_vmap": _run(lambda v: tinyfn.vmap(custom_batching.sequential_vmap(tnp.sin))(v), x),
+}
 LAX: dict[str, Any] = {
     "custom_linear_solve": _run(_solution, x, y), "custom_root": _run(_root, x),
     "acosh": (x + 1,), "argmax": (x, 0), "argmin": (x, 0),
@@ -326,6 +341,13 @@ LAX: dict[str, Any] = {
     "switch": _run(lambda n, v: lax.switch(n, [tnp.sin, tnp.cos, tnp.tanh], v), i, x), "top_k": (x, 2), "transpose": (m, (1, 0)),
     "while_loop": _run(lambda v: lax.while_loop(lambda c: tnp.sum(c) < 9, lambda c: c * 1.5, v, max_steps=20), x),
     "zeta": Use(x + 1.5, y, of=(1,)), "stop_gradient": Use(x, derivative="zero"),
+    **{name: _lanes(lambda row, name=name: getattr(lax, name)(row, "i"))
+       for name in ("psum", "pmean", "pmax", "pmin", "all_gather", "psum_scatter")},
+    "all_to_all": _lanes(lambda row: lax.all_to_all(row, "i", 0, 0)), "pswapaxes": _lanes(lambda row: lax.pswapaxes(row, "i", 0)),
+    "ppermute": _lanes(lambda row: lax.ppermute(row, "i", [(0, 1), (2, 0)])),
+    "pshuffle": _lanes(lambda row: lax.pshuffle(row, "i", [2, 0, 1])),
+    "pbroadcast": _lanes(lambda row: lax.pbroadcast(row, "i", 1)),
+    "axis_index": _lanes(lambda row: row * lax.axis_index("i")), "axis_size": _lanes(lambda row: row * lax.axis_size("i")),
 }  # fmt: skip
 _both = {"a": x, "b": (y, None)}
 _pair = tree.structure({"a": 0, "b": (0, None)})
@@ -436,7 +458,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "tinyfn.flatten_util": {"ravel_pytree": _run(lambda v: tinyfn.flatten_util.ravel_pytree(v)[0], _both)},
     "tinyfn": TRANSFORMS, "tinyfn.numpy": NUMPY, "tinyfn.lax": LAX, "tinyfn.nn": NN, "tinyfn.nn.initializers": INITIALIZERS,
     "tinyfn.random": RANDOM, "tinyfn.linalg": LINALG, "tinyfn.fft": FFT, "tinyfn.tree": TREE, "tinyfn.ops": OPS,
-    "tinyfn.scipy.special": SPECIAL_FUNCTIONS, "tinyfn.optax_like": OPTIMIZERS,
+    "tinyfn.scipy.special": SPECIAL_FUNCTIONS, "tinyfn.custom_batching": BATCHING, "tinyfn.optax_like": OPTIMIZERS,
     "tinyfn.dtypes": {"canonicalize_dtype": ("int8",), **{name: NUMPY[name] for name in ("issubdtype", "promote_types")}},
     "tinyfn.experimental": {"io_callback": TRANSFORMS["io_callback"]},
     "tinyfn.debug": {"print": _run(_printed, x), "callback": _run(_printed, x)}, "tinyfn.checks": {"check": _run(_checked, x)},

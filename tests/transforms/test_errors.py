@@ -295,6 +295,17 @@ def test_mapped_axes() -> None:
         ValueError, lambda: vmap(f, axis_size=5, in_axes=(0, None))(a, b), "axis_size is 5", "`x` has size 2"
     )
     message(TypeError, lambda: vmap(f, in_axes=1.5), "vmap of f: in_axes must be", "float")
+    message(TypeError, lambda: vmap(f, in_axes=(0, "1"))(a, b), "in_axes has '1' for argument `y`", __file__)
+    message(
+        TypeError,
+        lambda: vmap(f, out_axes="1")(a, a),
+        "out_axes has '1'; an axis is an int, or None",
+        __file__,
+    )
+    message(TypeError, lambda: vmap(f)(a, "text"), "argument `y` is a str", "None in in_axes", __file__)
+    message(TypeError, lambda: vmap(3), "vmap takes a function, not int", __file__)
+    message(TypeError, lambda: vmap(f, axis_size=2.0), "axis_size must be an int, not 2.0", __file__)
+    message(ValueError, lambda: vmap(f, axis_size=-1), "axis_size -1 is negative", __file__)
 
 
 def test_result_axes() -> None:

@@ -63,6 +63,46 @@ def test_trees_of_axes() -> None:
     close(found["list"][1], 5.0)
 
 
+def test_axes_of_trees_in_tuples_and_out_of_them() -> None:
+    (x,) = normal(20, (2, 3))
+    given = {"p": 10.0, "q": [x.T, (x, None)]}
+    axes = (1, {"p": None, "q": [0, -1]})
+    found = vmap(
+        lambda a, d: (a * d["p"], {"r": d["q"][0] + a, "s": d["q"][1][0]}), axes, (0, {"r": -1, "s": 1})
+    )(x, given)
+    close(found[0], 10 * x.T)
+    close(found[1]["r"], 2 * x)
+    close(found[1]["s"], x)
+    # One axis for a whole tree, and a list for a list.
+    close(vmap(lambda a: [a, {"k": (a,)}], out_axes=[0, 1])(x)[1]["k"][0], x.T)
+    close(vmap(lambda d: d["a"] - d["b"], {"a": 0, "b": 1})({"a": x, "b": x.T}), np.zeros((2, 3)))
+    close(vmap(lambda a, b: a if b is None else b)(x, None), x)
+
+
+def test_what_lanes_share_need_not_be_an_array() -> None:
+    class Settings:
+        scale = 3.0
+
+    def f(x: Any, kind: str, function: Any, settings: Settings) -> Any:
+        assert kind == "plain"
+        return function(x) * settings.scale
+
+    (x,) = normal(21, (4,))
+    axes = (0, None, None, None)
+    close(vmap(f, axes)(x, "plain", prims.sin, Settings()), 3 * np.sin(x))
+    close(tinyfn.jit(lambda x: vmap(f, axes)(x, "plain", prims.cos, Settings()))(x), 3 * np.cos(x))
+    tree = {"x": array(x), "label": "plain"}
+    close(vmap(lambda t: t["x"] * len(t["label"]), ({"x": 0, "label": None},))(tree), 5 * x)
+
+
+def test_default_arguments_and_keywords_of_any_kind() -> None:
+    x, y = normal(22, (2, 3), (2,))
+    close(vmap(lambda a, b=2.0: a * b)(x), 2 * x)
+    close(
+        vmap(lambda *args, **named: args[1] * named["k"]["v"], (None, 0))(1.0, x, k={"v": y}), x * y[:, None]
+    )
+
+
 def test_one_axis_for_a_whole_tree_and_lists_as_in_axes() -> None:
     tree = {"a": array([[1.0, 2.0]]), "b": [array([[3.0, 4.0]])]}
     close(vmap(lambda t: t["a"] + t["b"][0], in_axes=1)(tree), [[4.0], [6.0]])

@@ -268,6 +268,10 @@ def _primitive(name: str, version: Any) -> Primitive:
         raise ExportError(
             f"the operation {name!r} is not known here: a newer tinyfn, or a library, made the file"
         )
+    if op.family == "collective":
+        raise ExportError(
+            f"the operation {name!r} is about the lanes of a vmap, and a file is a whole function"
+        )
     if version != op.version:
         raise ExportError(
             f"version {str(version)[:40]} of the operation {name!r} is not known here, but {op.version}"

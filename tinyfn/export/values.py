@@ -23,6 +23,7 @@ from ..trace.graph import Graph
 from ..trace.prims.extern import HOST_FUNCTIONS, HostFunction, constant_function
 from ..trace.sint import Dimension
 from ..trace.uop import UOp, const
+from ..transforms.batching_rules import Rule
 from ..transforms.custom_ops import Rules
 from ..transforms.effects import Called
 from ..transforms.saving import Policy
@@ -106,8 +107,10 @@ def encode_parameter(value: Any, writer: Writer) -> Any:
     """A parameter as data; raises ExportError for what is neither data nor known by a name, such as a Python function."""
     if value is None or type(value) in (bool, int, str):
         return value
-    if isinstance(value, Policy):
-        return None  # a Python function, which says what a checkpoint keeps, and changes no value
+    if isinstance(value, (Policy, Rule)):
+        # A Python function that changes no value: what a checkpoint keeps, and how a function with a rule for it is mapped, which
+        # a function that was read is by its operations.
+        return None
     if type(value) is tuple:
         return [encode_parameter(each, writer) for each in value]
     if isinstance(value, np.dtype):

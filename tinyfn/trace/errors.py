@@ -42,5 +42,9 @@ class UnexpectedTracerError(TracerError):
     """A traced value was used after the function that it belongs to had been traced."""
 
 
+class UnboundAxisError(NameError):
+    """A collective named an axis that no enclosing vmap has."""
+
+
 class DeletedArrayError(RuntimeError):
     """An array was used after it had been donated."""

@@ -23,7 +23,7 @@ MOST_DERIVED = 128
 class Graph:
     """A closed function of arrays. See the module's docstring."""
 
-    __slots__ = ("_derived", "_has_effects", "_plan", "captured", "inputs", "name", "outputs")
+    __slots__ = ("_axis_names", "_derived", "_has_effects", "_plan", "captured", "inputs", "name", "outputs")
 
     def __init__(
         self, inputs: Iterable[UOp], outputs: Iterable[UOp], captured: Iterable[Any] = (), name: str = "graph"
@@ -35,6 +35,7 @@ class Graph:
         self._plan: Plan | None = None
         self._derived: dict[Any, Any] = {}
         self._has_effects: bool | None = None
+        self._axis_names: frozenset[Any] | None = None
 
     @property
     def has_effects(self) -> bool:
@@ -52,6 +53,19 @@ class Graph:
     def is_symbolic(self) -> bool:
         """Whether a dimension of an input is symbolic."""
         return any(not isinstance(n, int) for node in self.inputs for n in node.shape)
+
+    @property
+    def axis_names(self) -> frozenset[Any]:
+        """The named axes that its collectives are about: it can run only once a vmap for each has been applied to it."""
+        if self._axis_names is None:
+            self._axis_names = frozenset().union(
+                *[
+                    node.op.axis_names(node.params)
+                    for node in self.nodes()
+                    if isinstance(node.op, Primitive) and node.op.family in ("collective", "structured")
+                ]
+            )
+        return self._axis_names
 
     @property
     def arguments(self) -> tuple[UOp, ...]:

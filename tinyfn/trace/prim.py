@@ -133,6 +133,10 @@ class Primitive:
         """Whether a node with these parameters does more than to give its results. Then `family` is "structured"."""
         return False
 
+    def axis_names(self, params: dict[str, Any]) -> frozenset[Any]:
+        """The named axes that a node with these parameters is about. Then `family` is "collective" or "structured"."""
+        return frozenset()
+
     def out(self, *args: Any, **params: Any) -> tuple[DType, tuple[Any, ...]]:
         """The result's dtype and shape; raises TypeError or ValueError that names what is wrong."""
         raise NotImplementedError(f"primitive {self.name} gives no rule for its result's dtype and shape")

@@ -25,6 +25,17 @@ from .prim import Aval, Primitive, full, hooks
 from .uop import INPUT, UOp, const, input_node, output, substitute, toposort
 
 
+class BoundAxis(NamedTuple):
+    """A named axis within the function of a vmap: its size, that function's name, and the trace of it."""
+
+    size: Any
+    function_name: str
+    trace: Trace
+
+
+_NO_AXES: Mapping[Any, BoundAxis] = MappingProxyType({})
+
+
 class _State(threading.local):
     trace: Trace | None = None
     # The functions whose own derivative rules are being traced: see `transforms.custom`. Replaced, never changed.
@@ -38,6 +49,24 @@ _new = object.__new__
 def current_trace() -> Trace | None:
     """The innermost active trace of this thread, if there is one."""
     return _state.trace
+
+
+def bound_axes() -> Mapping[Any, BoundAxis]:
+    """The named axes of the vmaps that are being traced."""
+    return _NO_AXES if _state.trace is None else _state.trace.axes
+
+
+def axis_size(name: Any) -> Any:
+    """The size of a named axis, or None if there is none of that name.
+
+    The traces within the vmap that has it remember that what they traced depends on it."""
+    found = bound_axes().get(name)
+    size = None if found is None else found.size
+    trace = _state.trace
+    while trace is not None and (found is None or trace is not found.trace):
+        trace.axes_used[name] = size
+        trace = trace.parent
+    return size
 
 
 def traced_rules() -> Mapping[Any, Any]:
@@ -161,6 +190,8 @@ class Trace:
 
     __slots__ = (
         "_memo",
+        "axes",
+        "axes_used",
         "captured",
         "closed",
         "function_name",
@@ -175,7 +206,10 @@ class Trace:
     def __init__(self, transform: str, function_name: str):
         self.transform = transform
         self.function_name = function_name
-        self.parent = _state.trace
+        self.parent = parent = _state.trace
+        # The named axes that can be used in it, and those outside of it that were looked for (None: not found).
+        self.axes: Mapping[Any, BoundAxis] = _NO_AXES if parent is None else parent.axes
+        self.axes_used: dict[Any, Any] = {}
         self.inputs: list[UOp] = []
         self.known: dict[UOp, Array] = {}
         # By identity; the array is None for a stand-in for a tracer of a closed trace.
@@ -233,7 +267,11 @@ class Trace:
         memo = self._memo
         if node not in memo:
             for source in toposort([node], stop=memo):
-                if source.op is INPUT:
+                if source.op is not INPUT:
+                    # What lanes compute together is known when there are lanes.
+                    if isinstance(source.op, Primitive) and source.op.family == "collective":
+                        unknown.append(source)
+                else:
                     array = self.known.get(source)
                     value: Any = None
                     if isinstance(array, Tracer):
@@ -280,15 +318,22 @@ class Trace:
         while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
             owner = owner.parent
         names = [
-            f"`{owner.namer(owner.inputs.index(n))}`" for n in unknown if owner.namer and n in owner.inputs
+            f"argument `{owner.namer(owner.inputs.index(n))}`"
+            for n in unknown
+            if owner.namer and n in owner.inputs
         ]
-        blamed = f"it depends on argument {', '.join(names)}" if names else "it depends on traced values"
+        names += [f"a {n.op.name} over {_described_axes(n)}" for n in unknown if n.op is not INPUT]
+        blamed = f"it depends on {', '.join(names)}" if names else "it depends on traced values"
         reason = _REASONS.get(owner.transform, "its value is not known while the function is traced")
         alternative = _ALTERNATIVES.get(owner.transform, "compute it outside and pass it in")
         return (
             f"at {errors.user_line()}: can't {attempt}: it is a traced {dtypes.describe(x.dtype, x.shape)} in "
             f"{owner.transform} of {owner.function_name}, and {blamed}; {reason}. Instead: {_FIXES[error]}, or {alternative}."
         )
+
+
+def _described_axes(node: UOp) -> str:
+    return " and ".join([f"the axis {name!r}" for name in sorted(node.op.axis_names(node.params), key=repr)])
 
 
 def _results(node: UOp) -> list[UOp]:
@@ -397,12 +442,16 @@ def trace_function(
     namer: Callable[[int], str] | None = None,
     known: Sequence[Array | None] | None = None,
     closure: Sequence[Closed] = (),
+    axes: Mapping[Any, Any] | None = None,
 ) -> Traced:
     """The graph of `function`, called on what `rebuild` makes of one tracer for each argument (of its dtype and shape).
 
     The function may look at the values of those arguments that have one in `known`. What is in `closure` counts as
-    closed over from the start, in that order."""
+    closed over from the start, in that order. `axes` are the sizes of further named axes that it can use."""
     trace = Trace(transform, describe_function(function))
+    if axes:
+        bound = {name: BoundAxis(size, trace.function_name, trace) for name, size in axes.items()}
+        trace.axes = {**trace.axes, **bound}
     trace.namer = namer
     for closed in closure:
         trace.stand_in(*closed)

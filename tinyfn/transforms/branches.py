@@ -24,6 +24,7 @@ from ..trace.prim import Sample, broadcast_to_batch, full_like, hooks, instantia
 from ..trace.uop import CONST, INPUT, OUTPUT, UOp, const, input_node
 from .jvp import jvp_graph
 from .structured import (
+    BatchAxis,
     Prepare,
     Structured,
     check_arguments,
@@ -182,11 +183,11 @@ class _Batched(NamedTuple):
     outputs: tuple[bool, ...]
 
 
-def _batched(branches: Branches, size: Any, batched: tuple[bool, ...], everything: bool) -> _Batched:
+def _batched(branches: Branches, axis: BatchAxis, batched: tuple[bool, ...], everything: bool) -> _Batched:
     """The branches over a batch axis. With `everything` all results have it, else those that have it in a branch."""
 
     def make() -> _Batched:
-        derived = [batch_graph(branch, size, batched) for branch in branches]
+        derived = [batch_graph(branch, axis, batched) for branch in branches]
         needs = tuple(
             [everything or any(flags) for flags in zip(*[flags for _, flags in derived], strict=True)]
         )
@@ -194,7 +195,7 @@ def _batched(branches: Branches, size: Any, batched: tuple[bool, ...], everythin
             Graph(
                 graph.inputs,
                 [
-                    broadcast_to_batch(out, size) if need and not has else out
+                    broadcast_to_batch(out, axis.size) if need and not has else out
                     for out, need, has in zip(graph.outputs, needs, flags, strict=True)
                 ],
                 name=graph.name,
@@ -203,7 +204,7 @@ def _batched(branches: Branches, size: Any, batched: tuple[bool, ...], everythin
         ]
         return _Batched(tuple(made), needs)
 
-    return branches[0].derive(("cond batched", branches, size, batched, everything), make)
+    return branches[0].derive(("cond batched", branches, axis, batched, everything), make)
 
 
 def where_lanes(lanes: UOp, x: UOp, y: UOp) -> UOp:
@@ -331,15 +332,21 @@ class Cond(Structured):
         return [None, *[next(found) if gives else None for gives in derived.gives]]
 
     def batch_results(
-        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, branches: Branches, any_lane: bool
+        self,
+        axis: BatchAxis,
+        args: Sequence[UOp],
+        batched: Sequence[bool],
+        *,
+        branches: Branches,
+        any_lane: bool,
     ) -> Any:
         index, operands, flags = args[0], args[1:], tuple(batched[1:])
         if not batched[0]:
-            derived = _batched(branches, size, flags, False)
+            derived = _batched(branches, axis, flags, False)
             results = self.apply(*args, branches=derived.branches, any_lane=any_lane)
             return results, list(derived.outputs)
-        derived = _batched(branches, size, flags, True)
-        if any_lane and size != 0:
+        derived = _batched(branches, axis, flags, True)
+        if any_lane and axis.size != 0:
             chosen = prims.reduce_max(index, axes=(0,))
             return self.apply(chosen, *operands, branches=derived.branches, any_lane=True), list(
                 derived.outputs
@@ -349,7 +356,10 @@ class Cond(Structured):
         for i, branch in enumerate(derived.branches):
             here = prims.eq(within, full_like(index, i))
             token = hooks.join([index, *results]) if branch.has_effects else None
-            mine = inline_in_order(branch, as_seen_by(here, size, operands, flags), token)
+            # A collective sees what each lane itself has.
+            is_alone = axis.within(branches[i]).name is None
+            seen = as_seen_by(here, axis.size, operands, flags) if is_alone else operands
+            mine = inline_in_order(branch, seen, token)
             results = (
                 mine
                 if i == 0

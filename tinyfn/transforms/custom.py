@@ -25,6 +25,7 @@ from ..trace.tracing import (
     Closed,
     Traced,
     Tracer,
+    bound_axes,
     current_trace,
     describe_function,
     trace_function,
@@ -133,8 +134,9 @@ class Custom:
 
         run.__name__ = rule.__name__
         return trace_function(
-            run, self.kind, arguments, rebuild, None, None if late else known, calls if late else ()
-        )
+            run, self.kind, arguments, rebuild, None, None if late else known, calls if late else (),
+            calls.axes if late else None,
+        )  # fmt: skip
 
     def close(
         self,
@@ -168,7 +170,8 @@ class Custom:
             traced = trace_rules(union([], captured, *[t.graph.captured for t in traced]), NO_ZEROS)
         closure = union([], captured, *[t.graph.captured for t in traced])
         graphs = tuple([with_closure(t, closure) for t in traced])
-        return closure, Rules(lambda: graphs)
+        names = frozenset().union(*[graph.axis_names for graph in graphs])
+        return closure, Rules(lambda: graphs, axis_names=names)
 
     def _late_rules(
         self,
@@ -183,7 +186,7 @@ class Custom:
         def make(zeros: Any = NO_ZEROS) -> tuple[Graph, ...]:
             return tuple([with_closure(traced, late) for traced in trace_rules(late, zeros)])
 
-        return (RulesByZeros if self.symbolic_zeros else Rules)(make, is_late)
+        return (RulesByZeros if self.symbolic_zeros else Rules)(make, is_late, frozenset(late.axes))
 
     def lifted(self, arrays: Sequence[Any], closure: Sequence[Closed]) -> list[UOp]:
         """The nodes of a call's arguments, and of what is closed over, in the active trace."""
@@ -202,7 +205,11 @@ class _FirstRun:
 
 
 class _Late(list[Closed]):
-    """What rules close over that are traced when the function which called them has ended."""
+    """What rules close over that are traced when the function which called them has ended, and the named axes there."""
+
+    def __init__(self, closure: Sequence[Closed]):
+        super().__init__(closure)
+        self.axes = {name: axis.size for name, axis in bound_axes().items()}
 
 
 def results_of(traced: Traced, nodes: Sequence[UOp]) -> Any:

@@ -15,7 +15,7 @@ from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Sample, broadcast_to_batch, instantiate, instantiate_batch, zeros_like
 from ..trace.uop import UOp, depends_on, input_node, substitute, toposort
-from .structured import Structured, check_arguments, cotangents_or_zeros, with_contents
+from .structured import BatchAxis, Structured, check_arguments, cotangents_or_zeros, with_contents
 from .vjp import pull_back
 from .vmap import batch_graph
 
@@ -36,14 +36,20 @@ NO_ZEROS = "no zeros"
 class Rules:
     """The derivative rules of one call of a custom function: graphs, made when they are first asked for.
 
-    They are late if the call is one in the function's own rules: there is no end to what making all of these would give."""
+    They are late if the call is one in the function's own rules: there is no end to what making all of these would give.
+    `axis_names` are the named axes that they may be about."""
 
-    __slots__ = ("_batched", "_graphs", "_make", "is_late")
+    __slots__ = ("_batched", "_graphs", "_make", "axis_names", "is_late")
 
-    def __init__(self, make: Callable[..., tuple[Graph, ...]], is_late: bool = False):
-        self._make, self.is_late = make, is_late
+    def __init__(
+        self,
+        make: Callable[..., tuple[Graph, ...]],
+        is_late: bool = False,
+        axis_names: frozenset[Any] = frozenset(),
+    ):
+        self._make, self.is_late, self.axis_names = make, is_late, axis_names
         self._graphs: dict[Any, tuple[Graph, ...]] = {}
-        self._batched: tuple[Any, Rules] | None = None
+        self._batched: tuple[BatchAxis, Rules] | None = None
 
     def __repr__(self) -> str:
         return "None"  # a printed graph computes values; its derivatives were taken before it was printed
@@ -59,15 +65,19 @@ class Rules:
         """The rules for (co)tangents that are zero where `zeros` has False."""
         return self.graphs
 
-    def batched(self, size: Any) -> Rules:
+    def batched(self, axis: BatchAxis) -> Rules:
         """The rules over a leading batch axis of everything that they take and give."""
         last = self._batched
-        if last is None or last[0] != size:
-            self._batched = last = (size, self._over_batch(size))
+        if last is None or last[0] != axis:
+            self._batched = last = (axis, self._over_batch(axis))
         return last[1]
 
-    def _over_batch(self, size: Any) -> Rules:
-        return Rules(lambda: tuple([_batch_everything(graph, size) for graph in self.graphs]), self.is_late)
+    def _over_batch(self, axis: BatchAxis) -> Rules:
+        return Rules(
+            lambda: tuple([_batch_everything(graph, axis) for graph in self.graphs]),
+            self.is_late,
+            self.axis_names - {axis.name},
+        )
 
 
 class RulesByZeros(Rules):
@@ -84,9 +94,11 @@ class RulesByZeros(Rules):
             self._graphs[zeros] = self._make(zeros)
         return self._graphs[zeros]
 
-    def _over_batch(self, size: Any) -> Rules:
+    def _over_batch(self, axis: BatchAxis) -> Rules:
         return RulesByZeros(
-            lambda zeros: tuple([_batch_everything(graph, size) for graph in self.given(zeros)]), self.is_late
+            lambda zeros: tuple([_batch_everything(graph, axis) for graph in self.given(zeros)]),
+            self.is_late,
+            self.axis_names - {axis.name},
         )
 
 
@@ -102,7 +114,7 @@ class _CustomCall(Structured):
 
     def batch_results(
         self,
-        size: Any,
+        axis: BatchAxis,
         args: Sequence[UOp],
         batched: Sequence[bool],
         *,
@@ -111,9 +123,9 @@ class _CustomCall(Structured):
         count: int,
         label: str,
     ) -> Any:
-        args = instantiate_batch(size, args, batched)
-        derived = _batch_everything(graph, size)
-        results = self.apply(*args, graph=derived, rules=rules.batched(size), count=count, label=label)
+        args = instantiate_batch(axis.size, args, batched)
+        derived = _batch_everything(graph, axis)
+        results = self.apply(*args, graph=derived, rules=rules.batched(axis), count=count, label=label)
         return results, [True] * len(results)
 
 
@@ -279,20 +291,20 @@ def _plain(outputs: Sequence[UOp], seeds: Sequence[UOp]) -> list[UOp]:
     return _plain(found, seeds)  # which may call others
 
 
-def _batch_everything(graph: Graph, size: Any) -> Graph:
+def _batch_everything(graph: Graph, axis: BatchAxis) -> Graph:
     """The graph with a leading batch axis on every input and output, so that all rules of a function agree on it."""
-    derived, flags = batch_graph(graph, size, (True,) * len(graph.inputs))
+    derived, flags = batch_graph(graph, axis, (True,) * len(graph.inputs))
     if all(flags):
         return derived
 
     def make() -> Graph:
         outputs = [
-            out if flag else broadcast_to_batch(out, size)
+            out if flag else broadcast_to_batch(out, axis.size)
             for out, flag in zip(derived.outputs, flags, strict=True)
         ]
         return Graph(derived.inputs, outputs, name=derived.name)
 
-    return graph.derive(("all outputs batched", size), make)
+    return graph.derive(("all outputs batched", axis), make)
 
 
 custom_jvp_call, custom_vjp_call = CustomJvp(), CustomVjp()

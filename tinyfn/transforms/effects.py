@@ -21,7 +21,7 @@ from ..trace.graph import Graph
 from ..trace.prim import Primitive, Sample, broadcast_to_batch, hooks
 from ..trace.tracing import outside_of_traces
 from ..trace.uop import OUTPUT, UOp, input_node, output, rebuild, substitute, toposort
-from .structured import Structured
+from .structured import BatchAxis, Structured
 
 NOTHING = np.zeros((), np.bool_)  # a token's value
 
@@ -63,7 +63,9 @@ class After(Structured):
     ) -> list[UOp | None]:
         return [cts[0], *[None] * (len(args) - 1)]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> Any:
+    def batch_results(
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+    ) -> Any:
         return self.apply(*args), [batched[0]]
 
     def samples(self) -> Iterator[Sample]:
@@ -90,7 +92,9 @@ class Join(Structured):
     def vjp_backward(self, args: Sequence[UOp], *_: Any, **params: Any) -> list[UOp | None]:
         return [None] * len(args)
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> Any:
+    def batch_results(
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+    ) -> Any:
         return self.apply(*args), [False]
 
     def samples(self) -> Iterator[Sample]:
@@ -156,8 +160,10 @@ class Callback(Structured):
             raise self._no_derivative(params["called"])
         return [None] * len(args)
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> Any:
-        mapped = params.pop("mapped")
+    def batch_results(
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+    ) -> Any:
+        mapped, size = params.pop("mapped"), axis.size
         called: Called = params["called"]
         if not isinstance(size, int):
             raise ValueError(

@@ -20,7 +20,15 @@ from ..trace import finite, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
 from ..trace.errors import user_line
-from ..trace.tracing import Tracer, current_trace, describe_function, trace_function, traced_rules
+from ..trace.tracing import (
+    Tracer,
+    axis_size,
+    bound_axes,
+    current_trace,
+    describe_function,
+    trace_function,
+    traced_rules,
+)
 from .arguments import Arguments, marked_arguments, positional_name
 from .fast_call import MISS
 from .traced import TracedProgram
@@ -69,6 +77,8 @@ class Jitted:
         self._cache: OrderedDict[Any, TracedProgram] = OrderedDict()
         self._cache_size = cache_size
         self._hits = self._misses = 0
+        # The named axes of enclosing vmaps that any trace has looked for: their sizes belong to the signature.
+        self._axis_names: tuple[Any, ...] = ()
         self._last_miss = "not called yet"
         self._fast: Callable[[Any, Any], Any] | None = (
             None  # the call path of the signature that was hit last
@@ -171,9 +181,11 @@ class Jitted:
         self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> TracedProgram:
         """What was traced for arguments like these."""
-        key = (given.tree, given.signature(), static)
+        key = (given.tree, given.signature(), static, self._axis_sizes())
         program = self._cache.get(key)
         if program is not None:
+            for name in program.axis_names:
+                axis_size(name)  # on which what is being traced now depends too
             with _lock:
                 self._hits += 1
                 if key in self._cache:  # unless another thread has just dropped it
@@ -200,10 +212,21 @@ class Jitted:
             self._misses += 1
             self._last_miss = reason
             if reusable:
+                more = [name for name in program.axis_names if name not in self._axis_names]
+                if more:
+                    self._axis_names = (*self._axis_names, *more)
+                    key = (*key[:3], self._axis_sizes())
                 self._cache[key] = program
                 if len(self._cache) > self._cache_size:
                     self._cache.popitem(last=False)
         return program
+
+    def _axis_sizes(self) -> tuple[Any, ...]:
+        """The sizes of the named axes on which traces have depended, as they are here; None for one that is not bound."""
+        if not self._axis_names:
+            return ()
+        bound = bound_axes()
+        return tuple([bound[name].size if name in bound else None for name in self._axis_names])
 
     def _trace(
         self, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -224,7 +247,8 @@ class Jitted:
             isinstance(array, Tracer) for array in traced.graph.captured
         )
         donated = self._donated_leaves(args, kwargs)
-        return TracedProgram(traced.graph, traced.out_tree, traced.weak, donated), reusable
+        axis_names = tuple(traced.trace.axes_used)
+        return TracedProgram(traced.graph, traced.out_tree, traced.weak, donated, axis_names), reusable
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """Which of the leaves of the traced arguments are donated."""
@@ -267,17 +291,19 @@ class Jitted:
         name = describe_function(self.function)
         if not self._cache:
             return f"{name}: the first call"
-        tree, signature, static = key
+        tree, signature, static, axes = key
 
         def distance(other: Any) -> int:
             pairs = itertools.chain(
-                zip(signature, other[1], strict=False), itertools.zip_longest(static, other[2])
+                zip(signature, other[1], strict=False),
+                itertools.zip_longest(static, other[2]),
+                itertools.zip_longest(axes, other[3]),
             )
             return sum(a != b for a, b in pairs) if other[0] == tree else len(signature) + len(static) + 1
 
         # Among the latest only, so that a miss costs the same however many there were.
         latest = list(itertools.islice(reversed(self._cache), _COMPARED))
-        other_tree, other_signature, other_static = min(latest, key=distance)
+        other_tree, other_signature, other_static, other_axes = min(latest, key=distance)
         if other_tree != tree:
             return f"{name}: the structure of the arguments: {other_tree} → {tree}"
         differences = [
@@ -288,6 +314,11 @@ class Jitted:
         differences += [
             f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[1]!r} → {a[1]!r}"
             for a, b in zip(static, other_static, strict=False)
+            if a != b
+        ]
+        differences += [
+            f"the size of the axis {axis!r}: {'not there' if b is None else b} → {'not there' if a is None else a}"
+            for axis, a, b in itertools.zip_longest(self._axis_names, axes, other_axes)
             if a != b
         ]
         return f"{name}: {'; '.join(differences or ['other static arguments'])}"

@@ -16,7 +16,7 @@ from ..trace.graph import Graph
 from ..trace.prim import Sample, broadcast_to_batch, instantiate
 from ..trace.uop import UOp, input_node
 from .jvp import jvp_graph
-from .structured import Prepare, Structured, check_arguments, cotangents_or_zeros
+from .structured import BatchAxis, Prepare, Structured, check_arguments, cotangents_or_zeros
 from .vjp import reverse
 from .vmap import batch_graph
 
@@ -108,16 +108,18 @@ class LinearSolve(Structured):
             of_constants = [next(found) if gives else None for gives in derived.gives[:constants]]
         return [*of_constants, *ct_of_right]
 
-    def batch_results(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> Any:
+    def batch_results(
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+    ) -> Any:
         constants = params["constants"]
         count = len(args) - constants
         flags = (*batched[:constants], *[True] * count)
         wide = [
-            a if has or not need else broadcast_to_batch(a, size)
+            a if has or not need else broadcast_to_batch(a, axis.size)
             for a, has, need in zip(args, batched, flags, strict=True)
         ]
         derived = {
-            name: _over_batch(graph, size, flags) if isinstance(graph, Graph) else graph
+            name: _over_batch(graph, axis, flags) if isinstance(graph, Graph) else graph
             for name, graph in params.items()
         }
         results = self.apply(*wide, **derived)
@@ -137,13 +139,13 @@ class LinearSolve(Structured):
         yield Sample((np.array([2.0, -1.0, 0.5], np.float32), np.array([1.0, 2.0, 3.0], np.float32)), params)
 
 
-def _over_batch(graph: Graph, size: Any, flags: tuple[bool, ...]) -> Graph:
+def _over_batch(graph: Graph, axis: BatchAxis, flags: tuple[bool, ...]) -> Graph:
     """The graph over a batch axis of the inputs marked in `flags`, which all results have."""
-    derived, has_axis = batch_graph(graph, size, flags)
+    derived, has_axis = batch_graph(graph, axis, flags)
     if all(has_axis):
         return derived
     outputs = [
-        out if has else broadcast_to_batch(out, size)
+        out if has else broadcast_to_batch(out, axis.size)
         for out, has in zip(derived.outputs, has_axis, strict=True)
     ]
     return Graph(derived.inputs, outputs, name=derived.name)

@@ -20,7 +20,7 @@ from ..trace.prim import Aval, Sample, broadcast_to_batch, instantiate, spell, z
 from ..trace.prims.movement import move_axis
 from ..trace.uop import UOp, depends_on, input_node, toposort
 from .jvp import jvp_graph
-from .structured import Prepare, Structured, check_arguments
+from .structured import BatchAxis, Prepare, Structured, check_arguments
 from .vjp import Reverse, differentiated_nodes, reverse
 from .vmap import batch_graph
 
@@ -228,21 +228,21 @@ class _Batched(NamedTuple):
     outputs: tuple[bool, ...]
 
 
-def batched_body(graph: Graph, size: Any, batched: tuple[bool, ...], parts: Parts) -> _Batched:
+def batched_body(graph: Graph, axis: BatchAxis, batched: tuple[bool, ...], parts: Parts) -> _Batched:
     """The body of a loop over a batch axis: carries that the body gives with the axis have it from the start."""
 
     def make() -> _Batched:
-        flags = closed_over_carries(batched, parts, lambda flags: batch_graph(graph, size, flags)[1])
-        derived, out_flags = batch_graph(graph, size, flags)
+        flags = closed_over_carries(batched, parts, lambda flags: batch_graph(graph, axis, flags)[1])
+        derived, out_flags = batch_graph(graph, axis, flags)
         _, carries, _ = parts.of(flags)
         needs = [*carries, *out_flags[parts.carries :]]
         outputs = [
-            broadcast_to_batch(out, size) if need and not has else out
+            broadcast_to_batch(out, axis.size) if need and not has else out
             for out, need, has in zip(derived.outputs, needs, out_flags, strict=True)
         ]
         return _Batched(Graph(derived.inputs, outputs, name=derived.name), flags, tuple(needs))
 
-    return graph.derive(("loop batched", size, batched, parts), make)
+    return graph.derive(("loop batched", axis, batched, parts), make)
 
 
 class Scan(Structured):
@@ -387,7 +387,7 @@ class Scan(Structured):
 
     def batch_results(
         self,
-        size: Any,
+        axis: BatchAxis,
         args: Sequence[UOp],
         batched: Sequence[bool],
         *,
@@ -397,11 +397,11 @@ class Scan(Structured):
         **params: Any,
     ) -> Any:
         parts = Parts(constants, carries)
-        loop = batched_body(graph, size, tuple(batched), parts)
+        loop = batched_body(graph, axis, tuple(batched), parts)
         fixed, first, xs = parts.of(args)
         _, carried, by_step = parts.of(loop.inputs)
         first = [
-            broadcast_to_batch(a, size) if need and not has else a
+            broadcast_to_batch(a, axis.size) if need and not has else a
             for a, need, has in zip(first, carried, batched[constants : constants + carries], strict=True)
         ]
         xs = [move_axis(x, 0, 1) if flag else x for x, flag in zip(xs, by_step, strict=True)]

@@ -8,7 +8,7 @@ Loops and branches, in `loops.py`, `while_loop.py` and `branches.py`, are ops of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,17 @@ def number_of_results(node: UOp) -> int:
     """How many results a node of a Structured op has."""
     dtype: Any = node.dtype
     return len(dtype)
+
+
+class BatchAxis(NamedTuple):
+    """The axis that a vmap adds in front: its size, and the name by which collectives mean it, None if it has none."""
+
+    size: Any
+    name: Any = None
+
+    def within(self, graph: Graph) -> BatchAxis:
+        """The axis as a graph sees it: without the name if the graph does not use it."""
+        return self if self.name is None or self.name in graph.axis_names else BatchAxis(self.size)
 
 
 class Structured(Primitive):
@@ -63,6 +74,14 @@ class Structured(Primitive):
             for graph in (value if isinstance(value, tuple) else (value,))
         )
 
+    def axis_names(self, params: dict[str, Any]) -> frozenset[Any]:
+        """The named axes that the graphs and rules which it holds are about."""
+        found: frozenset[Any] = frozenset()
+        for value in params.values():
+            for held in value if type(value) is tuple else (value,):
+                found |= getattr(held, "axis_names", frozenset())
+        return found
+
     @staticmethod
     def results(node: UOp) -> list[UOp]:
         """The node's results, one by one."""
@@ -89,9 +108,11 @@ class Structured(Primitive):
         raise NotImplementedError
 
     def batch_results(
-        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
     ) -> tuple[list[UOp], list[bool]]:
-        """The results over a leading batch axis, and which of them have it."""
+        """The results over a leading batch axis, and which of them have it.
+
+        No argument has it where it is the axis' name alone that the graphs use."""
         raise NotImplementedError
 
     def keep(
@@ -168,11 +189,11 @@ class Call(Structured):
         return [next(results) if gives else None for gives in derived.gives]
 
     def batch_results(
-        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, **params: Any
+        self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], *, graph: Graph, **params: Any
     ) -> Any:
         from .vmap import batch_graph
 
-        derived, out_batched = batch_graph(graph, size, tuple(batched))
+        derived, out_batched = batch_graph(graph, axis, tuple(batched))
         return self.apply(*args, graph=derived, **params), list(out_batched)
 
     def keep(

@@ -23,13 +23,21 @@ _NOT_MADE = object()
 class TracedProgram(Executable):
     """A traced function: its graph, which has captured arrays, the tree of its results, and which of these are weak.
 
-    `donated` are the indices of those of its arguments whose memory the results may take."""
+    `donated` are the indices of those of its arguments whose memory the results may take; `axis_names` those axes of vmaps around
+    it whose size it depends on, or that it looked for in vain."""
 
-    __slots__ = ("_fast", "graph", "out_tree", "weak")
+    __slots__ = ("_fast", "axis_names", "graph", "out_tree", "weak")
 
-    def __init__(self, graph: Graph, out_tree: Any, weak: tuple[bool, ...], donated: tuple[int, ...]):
+    def __init__(
+        self,
+        graph: Graph,
+        out_tree: Any,
+        weak: tuple[bool, ...],
+        donated: tuple[int, ...],
+        axis_names: tuple[Any, ...] = (),
+    ):
         super().__init__(graph, donated)
-        self.graph, self.out_tree, self.weak = graph, out_tree, weak
+        self.graph, self.out_tree, self.weak, self.axis_names = graph, out_tree, weak, axis_names
         self._fast: Any = _NOT_MADE
 
     def fast(self, given: Arguments, static: Sequence[tuple[int | str, Any]] = ()) -> Any:

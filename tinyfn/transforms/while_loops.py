@@ -22,7 +22,14 @@ from ..trace.prim import Sample, broadcast_to_batch, instantiate
 from ..trace.uop import UOp, const, input_node
 from .branches import as_seen_by, cond, where_lanes
 from .loops import Parts, batched_body, body_with_tangents, closed_over_carries, scan, with_tangents_apart
-from .structured import Prepare, Structured, check_arguments, checkpoint_call, cotangents_or_zeros
+from .structured import (
+    BatchAxis,
+    Prepare,
+    Structured,
+    check_arguments,
+    checkpoint_call,
+    cotangents_or_zeros,
+)
 from .vjp import reverse
 from .vmap import batch_graph
 
@@ -90,17 +97,19 @@ class _Batched(NamedTuple):
     inputs: tuple[bool, ...]
 
 
-def _batched(condition: Graph, body: Graph, size: Any, batched: tuple[bool, ...], parts: Parts) -> _Batched:
+def _batched(
+    condition: Graph, body: Graph, axis: BatchAxis, batched: tuple[bool, ...], parts: Parts
+) -> _Batched:
     """The loop over a batch axis. A condition that differs from lane to lane becomes that of any lane, and the body leaves the
     carries of the lanes that are done as they are."""
 
     def is_by_lane(flags: tuple[bool, ...]) -> bool:
-        return batch_graph(condition, size, flags)[1][0]
+        return batch_graph(condition, axis, flags)[1][0]
 
     def out_flags(flags: tuple[bool, ...]) -> list[bool]:
         by_lane = is_by_lane(flags)
         carries = body.inputs[parts.constants :]
-        found = batch_graph(body, size, flags)[1]
+        found = batch_graph(body, axis, flags)[1]
         return [
             has or (by_lane and new is not old)
             for has, new, old in zip(found, body.outputs, carries, strict=True)
@@ -108,16 +117,17 @@ def _batched(condition: Graph, body: Graph, size: Any, batched: tuple[bool, ...]
 
     def make() -> _Batched:
         flags = closed_over_carries(batched, parts, out_flags)
-        test = batch_graph(condition, size, flags)[0]
+        test = batch_graph(condition, axis, flags)[0]
         if not is_by_lane(flags):
-            return _Batched(test, batched_body(body, size, flags, parts).body, flags)
-        step, has_axis = batch_graph(body, size, flags)
+            return _Batched(test, batched_body(body, axis, flags, parts).body, flags)
+        step, has_axis = batch_graph(body, axis, flags)
         inputs = [input_node(n.dtype, n.shape) for n in step.inputs]
         (lanes,) = test.inline(inputs)
-        # A loop in the body may not end on what lanes that are done have.
-        seen = as_seen_by(lanes, size, inputs, flags) if _holds_loop(body) else inputs
+        # A loop in the body may not end on what lanes that are done have. A collective sees what each lane itself has.
+        is_alone = axis.within(body).name is None
+        seen = as_seen_by(lanes, axis.size, inputs, flags) if is_alone and _holds_loop(body) else inputs
         outputs = [
-            where_lanes(lanes, new if has else broadcast_to_batch(new, size), old) if flag else old
+            where_lanes(lanes, new if has else broadcast_to_batch(new, axis.size), old) if flag else old
             for new, has, old, flag in zip(
                 step.inline(seen), has_axis, inputs[parts.constants :], flags[parts.constants :], strict=True
             )
@@ -125,7 +135,7 @@ def _batched(condition: Graph, body: Graph, size: Any, batched: tuple[bool, ...]
         any_lane = Graph(test.inputs, [prims.reduce_or(test.outputs[0], axes=(0,))], name=test.name)
         return _Batched(any_lane, Graph(inputs, outputs, name=step.name), flags)
 
-    return body.derive(("while batched", condition, size, batched, parts), make)
+    return body.derive(("while batched", condition, axis, batched, parts), make)
 
 
 def _holds_loop(graph: Graph) -> bool:
@@ -259,7 +269,7 @@ class While(Structured):
 
     def batch_results(
         self,
-        size: Any,
+        axis: BatchAxis,
         args: Sequence[UOp],
         batched: Sequence[bool],
         *,
@@ -269,9 +279,9 @@ class While(Structured):
         max_steps: int | None,
     ) -> Any:
         parts = Parts(constants, len(args) - constants)
-        loop = _batched(condition, body, size, tuple(batched), parts)
+        loop = _batched(condition, body, axis, tuple(batched), parts)
         first = [
-            broadcast_to_batch(a, size) if need and not has else a
+            broadcast_to_batch(a, axis.size) if need and not has else a
             for a, need, has in zip(args, loop.inputs, batched, strict=True)
         ]
         results = self.apply(
