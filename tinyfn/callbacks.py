@@ -10,7 +10,7 @@ import numpy as np
 from .trace import dtype as dtypes
 from .trace import operators, pytree
 from .trace.array import Array
-from .trace.errors import user_line
+from .trace.errors import entry_point, user_line
 from .trace.tracing import bind, describe_function
 from .transforms.arguments import Arguments
 from .transforms.effects import Called, effect_callback
@@ -25,6 +25,7 @@ _LANES = {
 }
 
 
+@entry_point
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -50,6 +51,7 @@ def pure_callback(
     )
 
 
+@entry_point
 def io_callback(
     callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, ordered: bool = True, **kwargs: Any
 ) -> Any:

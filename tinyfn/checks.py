@@ -9,7 +9,7 @@ import numpy as np
 from .debug import _effect, check_format
 from .trace import dtype as dtypes
 from .trace import operators
-from .trace.errors import user_line
+from .trace.errors import entry_point, user_line
 
 __all__ = ["CheckError", "check"]
 
@@ -18,6 +18,7 @@ class CheckError(ValueError):
     """A check did not hold."""
 
 
+@entry_point
 def check(predicate: Any, message: str, *args: Any, **values: Any) -> None:
     """Raise CheckError with `message.format(*args, **values)` unless all of the predicate's elements hold.
 

@@ -76,7 +76,7 @@ def one_axis(name: str, axis: int, ndim: int) -> int:
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise ValueError(
-            f"lax.{name}: axis {axis} is out of range for an array with {ndim} axes; at {user_line()}"
+            f"{name}: axis {axis} is out of range for an array with {ndim} axes; at {user_line()}"
         )
     return axis % ndim
 
@@ -85,7 +85,7 @@ def distinct_axes(name: str, axes: Sequence[int] | int, ndim: int) -> tuple[int,
     """Axes counted from the start; raises ValueError if two are the same."""
     found = tuple([one_axis(name, axis, ndim) for axis in ((axes,) if isinstance(axes, int) else axes)])
     if len(set(found)) != len(found):
-        raise ValueError(f"lax.{name}: the axes {tuple(found)} are not distinct; at {user_line()}")
+        raise ValueError(f"{name}: the axes {tuple(found)} are not distinct; at {user_line()}")
     return found
 
 

@@ -90,13 +90,18 @@ def _yielding(array: Array, dtype: DType, weak: bool) -> Array:
     return operators.to_dtype(array, dtypes.promote_pair(array.dtype, True, dtype, weak)[0])
 
 
+def mismatch(error: ValueError) -> str:
+    """Where trees differ in which numbers stand for arrays, from the error of flattening one as the other."""
+    return str(error).removeprefix("structure mismatch ").replace("a leaf of type int", "an array")
+
+
 def _check_structure(what: str, function: Callable[..., Any], carry: Carry, after: Any) -> None:
     if pytree.structure(after) == carry.tree:
         return
     try:
         subtrees = carry.tree.flatten_up_to(after)
     except ValueError as error:
-        detail = str(error).removeprefix("structure mismatch ")
+        detail = mismatch(error)
     else:
         i = next(i for i, subtree in enumerate(subtrees) if pytree.structure(subtree) != pytree.structure(0))
         detail = f"`{carry.names()[i]}` is an array before, and {pytree.structure(subtrees[i])} after a step"

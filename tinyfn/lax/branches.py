@@ -10,19 +10,20 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators, pytree
 from ..trace.array import Array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prims import convert
 from ..trace.tracing import Traced, describe_function, with_tokens
 from ..transforms.arguments import Arguments
 from ..transforms.branches import cond as cond_op
 from . import one_by_one
-from .bodies import apply, joined, trace_branch
+from .bodies import apply, joined, mismatch, trace_branch
 from .elementwise import clamp, convert_element_type, ne
 
 Function = Callable[..., Any]
 
 
+@entry_point
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """true_fun(*operands) if the scalar pred holds, else false_fun(*operands).
 
@@ -40,6 +41,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     return _branch("cond", convert_element_type(flag, dtypes.int32), [false_fun, true_fun], operands)
 
 
+@entry_point
 def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
     """branches[index](*operands), where an integer scalar index that is out of range is moved into it.
 
@@ -93,7 +95,7 @@ def _check_structures(what: str, functions: Sequence[Function], traces: Sequence
         try:
             subtrees = first.flatten_up_to(b)
         except ValueError as error:
-            detail = str(error).removeprefix("structure mismatch ")
+            detail = mismatch(error)
         else:
             paths = [pytree.keystr(path) for path, _ in pytree.flatten_with_path(a)[0]]
             path, found = next(

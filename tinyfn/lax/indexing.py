@@ -109,6 +109,13 @@ def _read(
     name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: tuple[int, ...], sizes: Sequence[Any]
 ) -> Array:
     at = _positions(name, x, starts, axes)
+    if len(sizes) != x.ndim or builtins.any(
+        isinstance(n, int) and isinstance(m, int) and not 0 <= n <= m
+        for n, m in zip(sizes, x.shape, strict=True)
+    ):
+        raise ValueError(
+            f"lax.{name} of {described([x])}: a window of the sizes {tuple(sizes)} does not fit into it; at {user_line()}"
+        )
     return applied(prims.gather, x, at, axes=axes, sizes=tuple(sizes), batch_dims=0, mode="clip")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import operators, prims, pytree
 from ..trace.array import Array
-from ..trace.errors import TracerError, user_line
+from ..trace.errors import TracerError, entry_point, user_line
 from ..trace.tracing import describe_function, trace_function
 from ..transforms.arguments import Arguments, positional_name
 from ..transforms.loops import scan as scan_op
@@ -23,6 +23,7 @@ from .movement import concatenate, reshape, slice_in_dim
 Pair = tuple[Any, Any]
 
 
+@entry_point
 def scan(
     f: Callable[[Any, Any], Pair],
     init: Any,
@@ -117,6 +118,7 @@ def _length(what: str, f: Callable[..., Any], given: Arguments, length: Any) -> 
     return length
 
 
+@entry_point
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -179,6 +181,7 @@ def _while(
     return pytree.unflatten(carry.tree, results)
 
 
+@entry_point
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -231,6 +234,7 @@ def _traced_fori(body_fun: Callable[[Any, Any], Any], low: Array, high: Array, i
     return result
 
 
+@entry_point
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """The stacked results of f(x) for each x along the leading axes of xs, one after another.
 

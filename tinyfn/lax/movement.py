@@ -58,6 +58,8 @@ def iota(dtype: Any, size: int) -> Array:
 def broadcasted_iota(dtype: Any, shape: Sizes, dimension: int) -> Array:
     """The numbers 0, 1, 2, ... along an axis, the same along the other axes."""
     shape = as_shape(shape)
+    if builtins.any(isinstance(n, int) and n < 0 for n in shape):
+        raise ValueError(f"lax.broadcasted_iota: the shape {shape} has a negative size; at {user_line()}")
     axis = one_axis("broadcasted_iota", dimension, len(shape))
     return applied(prims.iota, dtype=dtypes.canonical(dtype), shape=shape, axis=axis)
 
@@ -166,7 +168,7 @@ def pad(
 
     Negative low or high take elements away, counted after the interior has been put in."""
     x, value = of_one_dtype("pad", operand, padding_value)
-    if len(padding_config) != x.ndim:
+    if len(padding_config) != x.ndim or builtins.any(len(entry) != 3 for entry in padding_config):
         raise ValueError(
             f"lax.pad of {described([x])} needs (low, high, interior) for each of its axes; at {user_line()}"
         )

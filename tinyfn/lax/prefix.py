@@ -8,7 +8,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import operators, pytree
 from ..trace.array import Array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.tracing import describe_function
 from ..transforms.arguments import Arguments
 from .arguments import one_axis
@@ -17,6 +17,7 @@ from .movement import concatenate, expand_dims, reshape, rev, slice_in_dim
 Leaves = list[Array]
 
 
+@entry_point
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """The i-th elements along `axis` of the result are the first i+1 of `elems` combined by fn, from the last on if `reverse`.
 

@@ -14,7 +14,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators, prims, pytree
 from ..trace.array import Array
 from ..trace.dtype import DType
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.prim import Primitive
 from ..trace.prims.movement import move_axis
 from ..trace.prims.sliding import places, window_max, window_min, windows
@@ -154,6 +154,7 @@ def _is(x: Array, value: Any) -> bool:
     return bool(x.value == value)
 
 
+@entry_point
 def reduce(
     operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
 ) -> Any:
@@ -175,6 +176,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
     return result
 
 
+@entry_point
 def reduce_window(
     operand: Any,
     init_value: Any,

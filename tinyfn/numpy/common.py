@@ -86,6 +86,9 @@ def axes_of(axis: Axis, ndim: int, what: str) -> tuple[int, ...]:
 def shape_of(shape: Any, what: str) -> tuple[Any, ...]:
     """A shape as a tuple of sizes; an int is the size of the only axis."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for n in sizes:
+        if isinstance(n, (float, str)) or n is None:
+            raise TypeError(f"{what}: a shape is made of integers, not {n!r}{at_user()}")
     result = tuple([n if is_symbolic(n) else operator.index(n) for n in sizes])
     if any(not is_symbolic(n) and n < 0 for n in result):
         raise ValueError(f"{what}: shape {result} has a negative size{at_user()}")

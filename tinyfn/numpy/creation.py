@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -160,6 +161,7 @@ def linspace(
 
     With `retstep` also their distance."""
     check_device(device, "linspace")
+    num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace: num must be 0 or more, not {num}{at_user()}")
     intervals = num - 1 if endpoint else num

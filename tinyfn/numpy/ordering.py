@@ -204,6 +204,10 @@ def interp(
         raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
 
     at, xs, ys = floats("interp", x, xp, fp)
+    if xs.ndim != 1 or ys.shape != xs.shape:
+        raise ValueError(
+            f"interp takes points xp and fp as two 1-d arrays of one size, not {described(xs, ys)}{at_user()}"
+        )
     n = xs.shape[0]
     upper = o.elementwise(
         prims.clamp,

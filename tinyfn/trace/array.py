@@ -139,7 +139,13 @@ class Array:
     def item(self, *index: int) -> Any:
         """The Python scalar of an array with one element, or of the element at the index."""
         self._number("take its item()")
-        return self.concrete("take its item()", errors.ConcretizationError).item(*index)
+        value = self.concrete("take its item()", errors.ConcretizationError)
+        if not index and value.size != 1:
+            raise ValueError(
+                f"item() takes the only element, but there are {value.size} in {dtypes.describe(value.dtype, value.shape)}; at "
+                f"{errors.user_line()}: give an index, or use tolist()"
+            )
+        return value.item(*index)
 
     def tolist(self) -> Any:
         """The elements as (nested lists of) Python scalars."""

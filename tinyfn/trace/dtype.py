@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .errors import user_line
+
 DType = np.dtype
 
 bool_ = np.dtype(np.bool_)
@@ -105,7 +107,9 @@ def canonical(dtype: Any) -> DType:
     if found is None or found.name not in _BY_NAME:
         if dtype == KEY_NAME or found == key:
             return key
-        raise TypeError(f"{dtype!r} is not a type that arrays can have; choose one of {', '.join(_BY_NAME)}")
+        raise TypeError(
+            f"{dtype!r} is not a type that arrays can have; at {user_line()}: choose one of {', '.join(_BY_NAME)}"
+        )
     return _BY_NAME[found.name]
 
 

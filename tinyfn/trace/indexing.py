@@ -171,6 +171,11 @@ class At:
     def __getitem__(self, index: Any) -> AtIndex:
         return AtIndex(self._array, index)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"x.at has no {name!r}; at {user_line()}: index it first, as in x.at[index].set(value)"
+        )
+
     def __repr__(self) -> str:
         return f"At({self._array!r})"
 

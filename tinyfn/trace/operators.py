@@ -6,7 +6,7 @@ is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,14 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(result)
 
 
+def common_shape(what: str, arrays: Sequence[Array]) -> tuple[Any, ...]:
+    """The shape that arrays broadcast to; raises ValueError naming the operation and the arrays if there is none."""
+    try:
+        return broadcast_shapes(*[a.shape for a in arrays])
+    except ValueError as error:
+        raise ValueError(f"{what} of {described(*arrays)}: {error}") from None
+
+
 def full(value: Any, dtype: DType, shape: tuple[Any, ...]) -> Array:
     """An array of one value everywhere; within a trace it is a constant of the graph, broadcast."""
     if current_trace() is None:
@@ -174,7 +182,7 @@ def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
         arrays = [to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
     elif dtype is dtypes.bool_:
         primitive = _OF_BOOLS.get(primitive, primitive)
-    shape = broadcast_shapes(*[a.shape for a in arrays])
+    shape = common_shape(primitive.name, arrays)
     result = bind(primitive, tuple([broadcast_to(a, shape) for a in arrays]), {})
     result.weak_type = weak and result.dtype in dtypes.WEAK_DTYPES
     return result
@@ -201,7 +209,7 @@ def _by_numpy(ufunc: Callable[..., Any], x: Any, y: Any, accepted: str) -> Array
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(ufunc(first, second))
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return None  # to be raised again, with a better message
     return wrap(result, weak and result.dtype.kind != "b")
 
@@ -269,7 +277,7 @@ def elementwise_where(condition: Any, x: Any, y: Any) -> Array:
     condition = operand(condition)
     if condition.dtype is not dtypes.bool_:
         condition = not_equal(condition, 0)
-    shape = broadcast_shapes(condition.shape, x.shape, y.shape)
+    shape = common_shape("where", (condition, x, y))
     result = bind(prims.where, tuple([broadcast_to(a, shape) for a in (condition, x, y)]), {})
     result.weak_type = weak and result.dtype in dtypes.WEAK_DTYPES
     return result
@@ -316,7 +324,10 @@ def matmul(x: Any, y: Any) -> Array:
     if x.ndim == 1 or y.ndim <= 2:
         axis = 0 if y.ndim == 1 else y.ndim - 2
         return bind(prims.dot_general, (x, y), {"contract": ((x.ndim - 1,), (axis,)), "batch_axes": ((), ())})
-    batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    try:
+        batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    except ValueError as error:
+        raise ValueError(f"matmul of {described(x, y)}: their leading {error}") from None
     x, y = broadcast_to(x, (*batch, *x.shape[-2:])), broadcast_to(y, (*batch, *y.shape[-2:]))
     axes = tuple(range(len(batch)))
     params = {"contract": ((x.ndim - 1,), (y.ndim - 2,)), "batch_axes": (axes, axes)}
@@ -324,8 +335,9 @@ def matmul(x: Any, y: Any) -> Array:
 
 
 def described(*xs: Array) -> str:
-    """`float32[3] and float32[4]`."""
-    return " and ".join(dtypes.describe(x.dtype, x.shape) for x in xs)
+    """`float32[3] and float32[4]`, or `bool[3], float32[3] and float32[4]`."""
+    *first, last = [dtypes.describe(x.dtype, x.shape) for x in xs]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {

@@ -279,9 +279,7 @@ class Elementwise(Primitive):
             if other.dtype is not first.dtype or other.shape != first.shape:
                 raise TypeError(f"{self.name} needs arguments of one dtype and shape, not {spell(args)}")
         if dtypes.kind(first.dtype) not in self.kinds or first.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(
-                f"{self.name} does not accept {dtypes.name(first.dtype)}: it works on {'/'.join(self.kinds)} arrays"
-            )
+            raise TypeError(_refusal(self.name, first.dtype, self.kinds))
         return self.result or first.dtype, first.shape
 
     def partial(self, index: int, out: UOp, *args: UOp, **params: Any) -> UOp | int | None:
@@ -412,6 +410,17 @@ class Multilinear(Linear):
         return add_tangents(terms)
 
 
+def _refusal(name: str, dtype: DType, kinds: Sequence[str]) -> str:
+    """That an op does not take a dtype, what it does take, and a cast to that."""
+    casts = {"float": "float32", "signed": "int32", "bool": "bool"}
+    cast = next((f".astype('{target}')" for kind, target in casts.items() if kind in kinds), "another dtype")
+    if dtypes.kind(dtype) == "complex" and "complex" not in kinds:
+        cast = ".real, or its magnitude"
+    elif dtypes.kind(dtype) == "bool" and "signed" in kinds:
+        cast = ".astype('int32'), or logic: ~x, x ^ y"
+    return f"{name} does not accept {dtypes.name(dtype)}: it works on {'/'.join(kinds)} arrays (take {cast})"
+
+
 class Reduction(Primitive):
     """One argument, reduced over `axes`; the result has the other axes."""
 
@@ -422,9 +431,7 @@ class Reduction(Primitive):
 
     def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         if dtypes.kind(x.dtype) not in self.kinds or x.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(
-                f"{self.name} does not accept {dtypes.name(x.dtype)}: it works on {'/'.join(self.kinds)} arrays"
-            )
+            raise TypeError(_refusal(self.name, x.dtype, self.kinds))
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
             raise ValueError(
                 f"{self.name} over axes {axes} of {spell([x])}: axes must be distinct and in 0..{x.ndim - 1}"

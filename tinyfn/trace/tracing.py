@@ -174,7 +174,10 @@ _REASONS = {
     "switch": "branches are traced before one of them is chosen",
 }
 _FIXES: dict[type[Exception], str] = {
-    errors.TracerBoolConversionError: "choose with tinyfn.numpy.where or tinyfn.lax.cond, loop with tinyfn.lax.while_loop",
+    errors.TracerBoolConversionError: (
+        "choose with tinyfn.numpy.where or tinyfn.lax.cond, loop with tinyfn.lax.while_loop, take tinyfn.numpy.minimum, "
+        "maximum or sort instead of Python's min, max or sorted"
+    ),
     errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function",
     errors.TracerIntegerConversionError: "make it a Python number before the function is traced",
     errors.ConcretizationError: "return it from the function and look at it outside",
@@ -317,11 +320,10 @@ class Trace:
         owner: Trace = self
         while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
             owner = owner.parent
-        names = [
-            f"argument `{owner.namer(owner.inputs.index(n))}`"
-            for n in unknown
-            if owner.namer and n in owner.inputs
-        ]
+        places = sorted(owner.inputs.index(n) for n in unknown if owner.namer and n in owner.inputs)
+        blamed_arguments = [f"`{owner.namer(place)}`" for place in places] if owner.namer else []
+        several = "s" if len(blamed_arguments) > 1 else ""
+        names = [f"argument{several} {', '.join(blamed_arguments)}"] if blamed_arguments else []
         names += [f"a {n.op.name} over {_described_axes(n)}" for n in unknown if n.op is not INPUT]
         blamed = f"it depends on {', '.join(names)}" if names else "it depends on traced values"
         reason = _REASONS.get(owner.transform, "its value is not known while the function is traced")
@@ -357,7 +359,11 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
         nodes = [trace.lift(a) for a in args]
         if primitive.family == "structured" and primitive.has_effects(params):
             return [tracer(trace, result) for result in trace.perform(primitive, nodes, params)]
-        node = primitive.node(*nodes, **params)
+        try:
+            node = primitive.node(*nodes, **params)
+        except (TypeError, ValueError) as error:
+            errors.add_line(error)
+            raise
         if switches.general_path and switches.keeps_lines():
             finite.remember_line(node)
         dtype: Any = node.dtype
@@ -367,7 +373,11 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     values = [a.value for a in args]
     if primitive.takes_token:
         return [own(r) for r in primitive.reference(None, *values, **params)[1:]]
-    primitive.checked(values, params)
+    try:
+        primitive.checked(values, params)
+    except (TypeError, ValueError) as error:
+        errors.add_line(error)
+        raise
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
     if switches.general_path and switches.checks_values():

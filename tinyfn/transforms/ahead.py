@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..devices import default_device
 from ..trace import dtype as dtypes
 from ..trace import sint, switches
+from ..trace.errors import entry_point
 from ..trace.graph import Graph
 from ..trace.interface import Described, Interface
 from ..trace.tracing import current_trace, describe_function
@@ -121,6 +122,7 @@ class Compiled(Described):
         }
         self._fast = None if self._static or self._static_named else self._program.fast(call.given)
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._fast is not None and not switches.general_path and current_trace() is None:
             result = self._fast(args, kwargs)

@@ -9,7 +9,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval
 from ..trace.prims.extern import constant_function
@@ -81,6 +81,7 @@ def converted(
     return call, [a for _, a in constants], traced
 
 
+@entry_point
 def closure_convert(function: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """The function without what it closes over, and a list of that: `converted(*args, *constants)` is `function(*args)`.
 

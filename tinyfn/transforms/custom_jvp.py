@@ -7,7 +7,7 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.prim import Aval
 from ..trace.tracing import Traced, current_trace, trace_function
 from .arguments import Arguments
@@ -56,6 +56,7 @@ class custom_jvp(Custom):
 
         self._rule, self.symbolic_zeros = rule, False
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
         if trace is None or self.stays_plain():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import as_array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.operators import full
 from ..trace.prim import Aval
 from ..trace.pytree_nodes import Partial
@@ -46,6 +46,7 @@ class custom_vjp(Custom):
         that are zero for certain. The rules are then traced for each choice of them."""
         self._rules, self.symbolic_zeros = (forward, backward), symbolic_zeros
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
         if trace is None or self.stays_plain():

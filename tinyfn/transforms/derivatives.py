@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from ..trace import dtype as dtypes
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prim import full_like, instantiate
 from ..trace.tracing import Traced, apply, describe_function, trace_function
@@ -82,6 +82,7 @@ def _gradient(
     if not callable(function):
         raise TypeError(f"{transform} takes a function, not {type(function).__name__}; at {user_line()}")
 
+    @entry_point
     @wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         single = not isinstance(argnums, (tuple, list))

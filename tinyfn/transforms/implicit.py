@@ -9,7 +9,7 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.operators import full
 from ..trace.tracing import Traced, current_trace, describe_function, trace_function, tracer
 from .arguments import Arguments
@@ -46,6 +46,7 @@ def _pair(what: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result
 
 
+@entry_point
 def custom_linear_solve(
     matvec: Callable[..., Any],
     b: Any,
@@ -115,6 +116,7 @@ def custom_linear_solve(
     return (solution, aux) if has_aux else solution
 
 
+@entry_point
 def custom_root(
     f: Callable[..., Any],
     initial_guess: Any,

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..trace import pytree
 from ..trace.array import Array, as_array
+from ..trace.errors import entry_point
 from ..trace.graph import Graph
 from ..trace.interface import ShapeDtypeStruct
 from ..trace.tracing import Traced, trace_function
@@ -44,6 +45,7 @@ def traced_function(
     )
 
 
+@entry_point
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of `function` with a ShapeDtypeStruct in the place of each array; nothing is computed.
 
@@ -58,6 +60,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
 
     The arguments may be arrays or anything with a shape and a dtype."""
 
+    @entry_point
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Graph:
         graph: Graph = traced_function(function, "make_graph", args, kwargs).graph

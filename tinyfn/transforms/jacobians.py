@@ -11,7 +11,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array, wrap
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.operators import full
 from ..trace.tracing import current_trace, describe_function, tracer
 from .arguments import Arguments, as_tuple, check_differentiable, float0_zeros, normalize_positions
@@ -36,6 +36,7 @@ def _jacobian(
     holomorphic: bool,
     allow_int: bool = False,
 ) -> Callable[..., Any]:
+    @entry_point
     @wraps(function)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))

@@ -19,7 +19,7 @@ from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, shorten_traceback, user_line
 from ..trace.tracing import (
     Tracer,
     axis_size,
@@ -95,18 +95,22 @@ class Jitted:
         return partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fast = self._fast
-        if fast is not None and not switches.general_path and current_trace() is None:
-            result = fast(args, kwargs)
-            if result is not MISS:
-                self._hits += 1
-                return result
-        if switches.general_path and (
-            switches.disable_jit.is_on or (switches.checks_values() and current_trace() is not None)
-        ):
-            return self.function(*args, **kwargs)
-        given, static = self.arguments(args, kwargs)
-        return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
+        try:
+            fast = self._fast
+            if fast is not None and not switches.general_path and current_trace() is None:
+                result = fast(args, kwargs)
+                if result is not MISS:
+                    self._hits += 1
+                    return result
+            if switches.general_path and (
+                switches.disable_jit.is_on or (switches.checks_values() and current_trace() is not None)
+            ):
+                return self.function(*args, **kwargs)
+            given, static = self.arguments(args, kwargs)
+            return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
+        except Exception as error:
+            shorten_traceback(error)
+            raise
 
     def run(
         self, program: TracedProgram, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -117,11 +121,13 @@ class Jitted:
             self._look_for_the_cause(program, outputs, args, kwargs)
         return program.unflatten(outputs)
 
+    @entry_point
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
         given, static = self.arguments(args, kwargs)
         return self.program(given, static, args, kwargs).compiled
 
+    @entry_point
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """What a call with these arguments is traced to: its graph, and the trees and types of arguments and results.
 
@@ -130,6 +136,7 @@ class Jitted:
 
         return trace(self, args, kwargs)
 
+    @entry_point
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
 
@@ -378,11 +385,11 @@ def jit(
             cache_size=cache_size,
         )
     if not callable(function):
-        raise TypeError(f"jit takes a function, not {type(function).__name__}")
+        raise TypeError(f"jit takes a function, not {type(function).__name__}; at {user_line()}")
     static = marked_arguments("jit", "static", function, static_argnums, static_argnames)
     donate = marked_arguments("jit", "donate", function, donate_argnums, donate_argnames)
     if static[0] & donate[0] or static[1] & donate[1]:
         raise ValueError(
-            f"jit of {describe_function(function)}: an argument can't be both static and donated"
+            f"jit of {describe_function(function)}: an argument can't be both static and donated; at {user_line()}"
         )
     return Jitted(function, static, donate, cache_size)

@@ -9,7 +9,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph, split
 from ..trace.prim import instantiate
 from ..trace.tracing import Traced, apply, describe_function, trace_function
@@ -30,6 +30,7 @@ from .jvp import push_forward
 from .vjp import pull_back
 
 
+@entry_point
 def jvp(
     function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -134,6 +135,7 @@ class LinearFunction:
         self._graph, self._weak, self._arguments, self._result = graph, weak, arguments, result
         self._form = self
 
+    @entry_point
     def __call__(self, *args: Any) -> Any:
         return self._result(apply(self._graph, self._arguments(*args), weak=self._weak))
 
@@ -173,6 +175,7 @@ def _split(
     return values[:count], Graph([*unknown, *stand_ins.values()], outputs, values[count:], name)
 
 
+@entry_point
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at `primals`, and its derivative there as a linear function of tangents.
 
@@ -224,6 +227,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     return value, LinearFunction(linear, weak, arguments, result)
 
 
+@entry_point
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at `primals`, and the function from a cotangent of the value to those of the primals.
 
@@ -290,6 +294,7 @@ def _matching_cotangents(
     return result
 
 
+@entry_point
 def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., tuple[Any, ...]]:
     """The transpose of a linear function: from a cotangent of its value to a tuple with one cotangent for each argument.
 
@@ -332,6 +337,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     return LinearFunction(transposed, weak, arguments, result)
 
 
+@entry_point
 def fwd_and_bwd(
     function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:

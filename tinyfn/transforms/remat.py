@@ -9,7 +9,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import finite, prims, pytree, switches
 from ..trace.array import Array, as_array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph, split
 from ..trace.tracing import bind, current_trace, trace_function, tracer
 from ..trace.uop import INPUT, OUTPUT, UOp, input_node
@@ -54,6 +54,7 @@ def remat(
         keeps = Policy(policy)
     static, names = marked_arguments("checkpoint", "static", function, static_argnums, static_argnames)
 
+    @entry_point
     @wraps(function)
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         trace = current_trace()

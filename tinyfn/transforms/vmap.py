@@ -12,7 +12,7 @@ from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
 from ..trace.array import as_array
 from ..trace.debug import stage
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, Primitive, broadcast_to_batch
 from ..trace.prims.movement import move_axis
@@ -122,6 +122,7 @@ def vmap(
     _check_axis_name(function, axis_name)
     _check_axis_size(function, axis_size)
 
+    @entry_point
     @wraps(function)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
         given = _Mapped(function, in_axes, args, kwargs)

@@ -264,7 +264,7 @@ class IntegerPow(Unary):
     def out(self, x: Any, *, exponent: int) -> Any:
         if exponent < 0 and not dtypes.is_inexact(x.dtype):
             raise TypeError(
-                f"{x.dtype.name} to the negative power {exponent} is not an integer; cast to a float first"
+                f"{x.dtype.name} to the negative power {exponent} is not an integer (take .astype('float32') first)"
             )
         return super().out(x)
 
