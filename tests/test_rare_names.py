@@ -79,10 +79,11 @@ def test_grids() -> None:
         tnp.tril_indices_from(tnp.ones(3))
 
 
-@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning"])
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning", "kaiser"])
 def test_windows(name: str) -> None:
     for m in (0, 1, 2, 7, 8):
-        np.testing.assert_allclose(getattr(tnp, name)(m), getattr(np, name)(m), atol=1e-6)
+        more = (8.6,) if name == "kaiser" else ()
+        np.testing.assert_allclose(getattr(tnp, name)(m, *more), getattr(np, name)(m, *more), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -117,3 +118,51 @@ def test_text_and_percentiles() -> None:
     ) == np.array_str(x)
     for q in (0, 30.0, 100):
         np.testing.assert_allclose(tnp.nanpercentile(x, q), np.nanpercentile(x, q), rtol=1e-6)
+
+
+def test_intersections_of_a_size_with_indices() -> None:
+    intersect = tinyfn.jit(lambda x, y: tnp.intersect1d(x, y, return_indices=True, size=8, fill_value=-1))
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        x, y = generator.integers(0, 6, 8), generator.integers(0, 6, 7)
+        wanted = np.intersect1d(x, y, return_indices=True)
+        for found, known, rest in zip(intersect(x, y), wanted, (-1, 8, 7), strict=True):
+            assert found.tolist() == [*known.tolist(), *[rest] * (8 - len(known))]
+    assert [a.tolist() for a in tnp.intersect1d(x[:0], y, return_indices=True, size=1)] == [[0], [0], [7]]
+
+
+def test_gradients_at_coordinates() -> None:
+    generator = np.random.default_rng(0)
+    f = generator.normal(size=(4, 5))
+    rows, columns = np.cumsum(generator.uniform(0.1, 1, 4)), np.cumsum(generator.uniform(0.1, 1, 5))
+    agree(lambda m, f, a, b: tuple(m.gradient(f, a, b)), f, rows, columns, factor=1000)
+    agree(lambda m, f, a: (m.gradient(f, a, axis=0), *m.gradient(f, a, 2.0)), f, rows, factor=1000)
+    agree(lambda m, f, a: m.gradient(f[:2], a[:2], axis=0), f, rows, factor=1000)
+    check_derivatives(lambda f, a: tnp.gradient(f, a, axis=1), f, columns)
+    np.testing.assert_allclose(
+        tnp.gradient(f[0], [0, 1, 2, 4, 8]), np.gradient(f[0], [0, 1, 2, 4, 8]), rtol=1e-12
+    )
+    with pytest.raises(ValueError, match=r"axis 0 of float64\[4,5\] needs 4 coordinates"):
+        tnp.gradient(f, columns, axis=0)
+
+
+def test_interpolation_with_a_period() -> None:
+    xp, fp = np.array([190.0, -190.0, 350.0, -350.0]), np.array([5.0, 10.0, 3.0, 4.0])
+    x = np.array([-180.0, -170.0, -185.0, 185.0, -10.0, -5.0, 0.0, 365.0])
+    for period in (360, -360, 100.0):
+        agree(lambda m, x, xp, fp, p=period: m.interp(x, xp, fp, period=p), x, xp, fp)
+    check_derivatives(lambda x, fp: tnp.interp(x, xp, fp, period=360), x + 1.5, fp)
+
+
+def test_joining_by_a_directive() -> None:
+    ones = np.ones((2, 2))
+    for key in (
+        ("0,2", [1, 2], [3, 4]), ("1,2", [1, 2], [3, 4]), ("0,2,0", [1, 2], [3, 4]), ("0,3,1", [1, 2], [3, 4]), ("-1", [1, 2], 3),
+        ("0,2", slice(0, 3), [7, 8, 9]), ("1,3,1", ones, ones), ("0,3,-1", ones, ones), ("0,3,0", ones, ones),
+    ):  # fmt: skip
+        ours = tnp.r_[tuple([tnp.array(part) if isinstance(part, list) else part for part in key])]
+        np.testing.assert_array_equal(ours, np.r_[key])
+    np.testing.assert_array_equal(tnp.c_[ones, ones[:, :1]], np.c_[ones, ones[:, :1]])
+    for key in (("r", ones), ("0,2,0,1", ones), ("1,3,2", ones, ones), (ones, "0,2")):
+        with pytest.raises(ValueError, match="r_ and c_"):
+            tnp.r_[key]

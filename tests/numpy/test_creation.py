@@ -251,3 +251,30 @@ def test_narrow_floats_are_storage(name: str) -> None:
         tnp.sin(tnp.asarray(x, kind))
     info = tnp.finfo(kind)
     assert info.max == float(ml_dtypes.finfo(getattr(ml_dtypes, name)).max)
+
+
+BESIDE_WIDE_INTEGERS: dict[str, Any] = {
+    "isin": lambda m, x, k: (m.isin(x, k), m.isin(k, x)),
+    "searchsorted": lambda m, x, k: m.searchsorted(x, k),
+    "outer": lambda m, x, k: m.outer(x, k) // k,
+    "dot": lambda m, x, k: m.dot(x, k) // k,
+    "append": lambda m, x, k: m.append(x, k),
+    "sets": lambda m, x, k: (m.union1d(x, k), m.setdiff1d(x, k), m.intersect1d(x, k), m.setxor1d(x, k)),
+    "where": lambda m, x, k: (m.where(x > 1, x, k), m.clip(x, 0, k), m.maximum(x, k), m.full_like(x, k)),
+    "array_equal": lambda m, x, k: m.asarray(m.array_equal(x, k)),
+    "pad": lambda m, x, k: m.pad(x, 1, constant_values=k),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_WIDE_INTEGERS)
+@pytest.mark.parametrize(("dtype", "number"), [("uint32", 2**31), ("int64", 2**40), ("uint64", 2**63)])
+def test_python_integers_may_be_as_wide_as_what_is_beside_them(name: str, dtype: str, number: int) -> None:
+    x = np.array([1, 3, number], dtype)
+    function = BESIDE_WIDE_INTEGERS[name]
+    expected, found = function(np, x, np.array(number, dtype)), function(tnp, tnp.asarray(x), number)
+    for a, b in zip(found if isinstance(found, tuple) else [found],
+                    expected if isinstance(expected, tuple) else [expected], strict=True):  # fmt: skip
+        np.testing.assert_array_equal(a, b)
+    assert tnp.asarray(x).at[0].set(number).tolist() == [number, 3, number]
+    with pytest.raises(OverflowError):
+        tnp.ones(2, "int8").at[0].set(300)

@@ -106,12 +106,19 @@ def inexact(x: Any, what: str) -> Array:
     return array if dtypes.is_inexact(array.dtype) else o.to_dtype(array, dtypes.DEFAULT_FLOAT)
 
 
-def floats(what: str, *xs: Any) -> list[Array]:
-    """The arguments as arrays of one float dtype; integers and bools become float32."""
+def operands(what: str, *xs: Any) -> list[Array]:
+    """The arguments as arrays of one dtype; lists raise a TypeError that names the function.
+
+    Python's numbers take the dtype of the arrays beside them, of which they may have all values."""
     for x in xs:
         if isinstance(x, (list, tuple)):
             operand(x, what)
-    arrays = promoted(*xs)
+    return promoted(*xs)
+
+
+def floats(what: str, *xs: Any) -> list[Array]:
+    """The arguments as arrays of one float dtype; integers and bools become float32."""
+    arrays = operands(what, *xs)
     return [a if dtypes.is_inexact(a.dtype) else o.to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
 
 

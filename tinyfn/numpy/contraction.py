@@ -23,7 +23,7 @@ from .common import (
     described,
     inexact,
     operand,
-    promoted,
+    operands,
     slice_axis,
 )
 from .floats import conjugate
@@ -106,7 +106,7 @@ def inner(
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The products of each element of a with each of b, both raveled."""
-    x, y = promoted(operand(a, "outer"), operand(b, "outer"))
+    x, y = operands("outer", a, b)
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
@@ -140,7 +140,7 @@ def tensordot(
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: b multiplied by each element of a, in blocks."""
-    x, y = promoted(operand(a, "kron"), operand(b, "kron"))
+    x, y = operands("kron", a, b)
     ndim = max(x.ndim, y.ndim)
     x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
     spread = [
@@ -157,7 +157,7 @@ def cross(
     plane)."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = promoted(operand(a, "cross"), operand(b, "cross"))
+    x, y = operands("cross", a, b)
     x = move_axis(x, axis_of(axisa, x.ndim, "cross"), x.ndim - 1)
     y = move_axis(y, axis_of(axisb, y.ndim, "cross"), y.ndim - 1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
@@ -230,7 +230,7 @@ def _convolution(a: Any, v: Any, mode: str, reverse: bool, preferred: DTypeLike)
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial with coefficients p, the highest power first, at x."""
-    coefficients, at = promoted(operand(p, "polyval"), operand(x, "polyval"))
+    coefficients, at = operands("polyval", p, x)
     result = o.broadcast_to(o.scalar(0, at.dtype), at.shape)
     for i in range(coefficients.shape[0]):
         coefficient = reshape(slice_axis(coefficients, 0, i, i + 1), coefficients.shape[1:])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
@@ -155,7 +157,9 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
-    """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given."""
+    """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given.
+
+    In the place of a distance may stand the coordinates along an axis, which need not be evenly spaced."""
     x = inexact(f, "gradient")
     axes = axes_of(axis, x.ndim, "gradient")
     spacings = list(varargs) or [1.0]
@@ -168,15 +172,34 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
         if n < 2:
             raise ValueError(f"gradient: axis {place} of {described(x)} needs 2 elements or more{at_user()}")
         h: Any = spacing
-        if getattr(h, "ndim", 0) != 0:
-            raise NotImplementedError(
-                f"gradient takes one distance for each axis, not coordinates{at_user()}"
-            )
+        if getattr(h, "ndim", 0) != 0 or isinstance(h, (list, tuple)):
+            results.append(_gradient_at(x, place, h))
+            continue
         first = divide(subtract(slice_axis(x, place, 1, 2), slice_axis(x, place, 0, 1)), h)
         last = divide(subtract(slice_axis(x, place, n - 1, n), slice_axis(x, place, n - 2, n - 1)), h)
         inner = divide(divide(subtract(slice_axis(x, place, 2, n), slice_axis(x, place, 0, n - 2)), 2), h)
         results.append(concatenate_arrays([first, inner, last], place))
     return results[0] if len(results) == 1 else results
+
+
+def _gradient_at(x: Array, place: int, coordinates: Any) -> Array:
+    """The derivative along an axis of the parabola through each element and its neighbours, one-sided at the ends."""
+    n = x.shape[place]
+    at = cast(np.asarray(coordinates) if isinstance(coordinates, (list, tuple)) else coordinates, x.dtype)
+    if at.shape != (n,):
+        raise ValueError(
+            f"gradient: axis {place} of {described(x)} needs {n} coordinates, not {described(at)}{at_user()}"
+        )
+    # The quotients of differences; inside, the mean of both, each weighted by the other's distance.
+    step = reshape(
+        subtract(slice_axis(at, 0, 1, n), slice_axis(at, 0, 0, n - 1)), (n - 1, *(1,) * (x.ndim - 1 - place))
+    )
+    slope = divide(subtract(slice_axis(x, place, 1, n), slice_axis(x, place, 0, n - 1)), step)
+    before, after = slice_axis(step, 0, 0, n - 2), slice_axis(step, 0, 1, n - 1)
+    left, right = slice_axis(slope, place, 0, n - 2), slice_axis(slope, place, 1, n - 1)
+    inner = divide(add(multiply(left, after), multiply(right, before)), add(before, after))
+    ends = slice_axis(slope, place, 0, 1), slice_axis(slope, place, n - 2, n - 1)
+    return concatenate_arrays([ends[0], inner, ends[1]], place)
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:

@@ -14,7 +14,7 @@ from ..trace import operators as o
 from ..trace.array import Array, is_scalar
 from ..trace.index import reshape
 from ..trace.indexing import getitem
-from .common import ArrayLike, DTypeLike, at_user, cast, operand
+from .common import ArrayLike, DTypeLike, at_user, cast, operand, operands
 from .floats import imag, isclose
 from .logic import bitwise_and, equal, isnan, where
 from .reductions import all as all_
@@ -148,7 +148,7 @@ def allclose(
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool
     array."""
-    x, y = operand(a1, "array_equal"), operand(a2, "array_equal")
+    x, y = operands("array_equal", a1, a2)
     if x.shape != y.shape:
         return o.scalar(False, dtypes.bool_)
     same = equal(x, y)

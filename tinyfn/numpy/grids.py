@@ -9,6 +9,7 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace.array import Array
+from ..trace.index import reshape as reshaped
 from .arithmetic import abs as abs_
 from .arithmetic import multiply, subtract
 from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand
@@ -56,14 +57,36 @@ class _Joined:
 
     def __getitem__(self, key: Any) -> Array:
         parts = key if isinstance(key, tuple) else (key,)
+        axis, axes, place = (-1, 2, 0) if self._columns else (0, 1, -1)
+        if isinstance(parts[0], str):
+            axis, axes, place = _directive(parts[0], axis, axes, place)
+            parts = parts[1:]
         if any(isinstance(part, str) for part in parts):
-            raise NotImplementedError(
-                f"r_ and c_ take no directives as text{at_user()}: use concatenate or stack"
-            )
+            raise ValueError(f"r_ and c_: text may stand first alone{at_user()}")
         arrays = [atleast_1d(_range(part) if isinstance(part, slice) else array(part)) for part in parts]
-        if self._columns:
-            arrays = [expand_dims(a, 1) if a.ndim == 1 else a for a in arrays]
-        return concatenate(arrays, -1 if self._columns else 0)
+        return concatenate([_with_axes(a, axes, place) for a in arrays], axis)
+
+
+def _directive(text: str, *defaults: int) -> tuple[int, ...]:
+    """What "0,2,1" says: the axis to join along, the least number of axes, and where an array's own go among them."""
+    try:
+        given = [int(part) for part in text.split(",")]
+    except ValueError:
+        given = []
+    if not 0 < len(given) <= 3:
+        raise ValueError(f"r_ and c_: {text!r} is not one to three numbers, as '0,2,-1'{at_user()}")
+    return (*given, *defaults[len(given) :])
+
+
+def _with_axes(x: Array, axes: int, place: int) -> Array:
+    """x with axes of size 1 until it has `axes`: before its own (place=-1), or with its own from `place` on."""
+    missing = axes - x.ndim
+    if missing <= 0:
+        return x
+    first = place + missing + 1 if place < 0 else place
+    if not 0 <= first <= missing:
+        raise ValueError(f"r_ and c_: there is no place {place} among {axes} axes{at_user()}")
+    return reshaped(x, (*(1,) * first, *x.shape, *(1,) * (missing - first)))
 
 
 r_, c_ = _Joined(False), _Joined(True)

@@ -19,6 +19,7 @@ from .common import (
     concatenate_arrays,
     described,
     operand,
+    operands,
     promoted,
     sequence,
     slice_axis,
@@ -85,7 +86,7 @@ def column_stack(tup: Any) -> Array:
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` after `arr` along an axis, or both raveled."""
-    return concatenate([operand(arr, "append"), operand(values, "append")], axis)
+    return concatenate(operands("append", arr, values), axis)
 
 
 def _pieces(x: Array, indices_or_sections: Any, axis: int, what: str, even: bool) -> list[Array]:

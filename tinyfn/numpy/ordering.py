@@ -27,12 +27,13 @@ from .common import (
     axis_of,
     bind,
     cast,
+    concatenate_arrays,
     described,
     floats,
     full_of,
     number,
     operand,
-    promoted,
+    operands,
     sequence,
     slice_axis,
 )
@@ -150,7 +151,7 @@ def searchsorted(
     Before equal elements with side "left", after them with "right"; NaN is greater than all numbers."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', not {side!r}{at_user()}")
-    x, values = promoted(operand(a, "searchsorted"), operand(v, "searchsorted"))
+    x, values = operands("searchsorted", a, v)
     if x.ndim != 1:
         raise ValueError(f"searchsorted takes a 1-d array, not {described(x)}{at_user()}")
     if sorter is not None:
@@ -196,18 +197,26 @@ def interp(
     fp: ArrayLike,
     left: ArrayLike | None = None,
     right: ArrayLike | None = None,
-    period: None = None,
+    period: ArrayLike | None = None,
 ) -> Array:
     """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or
-    `left`, `right`."""
-    if period is not None:
-        raise NotImplementedError(f"interp with a period is not there yet{at_user()}")
+    `left`, `right`.
 
+    With a period it repeats: xp need not rise then, and there is no outside."""
     at, xs, ys = floats("interp", x, xp, fp)
     if xs.ndim != 1 or ys.shape != xs.shape:
         raise ValueError(
             f"interp takes points xp and fp as two 1-d arrays of one size, not {described(xs, ys)}{at_user()}"
         )
+    if period is not None:
+        length = o.elementwise(prims.abs, cast(period, xs.dtype))
+        at, xs = o.remainder(at, length), o.remainder(xs, length)
+        order = argsort(xs)
+        xs, ys = take(xs, order, mode="clip"), take(ys, order, mode="clip")
+        # A point of the period before, and one of the period after.
+        xs = concatenate_arrays([subtract(xs[-1:], length), xs, add(xs[:1], length)], 0)
+        ys = concatenate_arrays([ys[-1:], ys, ys[:1]], 0)
+        left = right = None
     n = xs.shape[0]
     upper = o.elementwise(
         prims.clamp,

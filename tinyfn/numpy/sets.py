@@ -18,7 +18,6 @@ from ..trace.prims.movement import move_axis
 from .arithmetic import subtract
 from .common import (
     ArrayLike,
-    at_user,
     axis_of,
     bind,
     cast,
@@ -26,14 +25,13 @@ from .common import (
     full_of,
     iota,
     number,
-    operand,
-    promoted,
+    operands,
     slice_axis,
 )
 from .cumulative import cumsum
 from .indexing import take
 from .logic import bitwise_and, equal, isnan, logical_not, not_equal, where
-from .ordering import argsort, lexsort
+from .ordering import argsort, lexsort, searchsorted
 from .reductions import any as any_
 from .shapes import matrix_transpose
 
@@ -42,7 +40,7 @@ def isin(
     element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
 ) -> Array:
     """Whether each element is among the others."""
-    x, others = promoted(operand(element, "isin"), operand(test_elements, "isin"))
+    x, others = operands("isin", element, test_elements)
     found = any_(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
     return logical_not(found) if invert else found
 
@@ -170,14 +168,13 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     return result
 
 
-def _raveled(ar: ArrayLike, what: str) -> Array:
-    x = operand(ar, what)
-    return reshape(x, (x.size,))
+def _raveled(what: str, *arrays: ArrayLike) -> list[Array]:
+    return [reshape(x, (x.size,)) for x in operands(what, *arrays)]
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The distinct elements of both, in order; `size` as for `unique`."""
-    both = concatenate_arrays(promoted(_raveled(ar1, "union1d"), _raveled(ar2, "union1d")), 0)
+    both = concatenate_arrays(_raveled("union1d", ar1, ar2), 0)
     result: Array = unique(both, size=size, fill_value=fill_value)
     return result
 
@@ -193,12 +190,15 @@ def intersect1d(
 ) -> Any:
     """The distinct elements that are in both, in order, and with `return_indices` where each comes first in either.
 
-    `size` as for `unique`; under jit it is needed."""
-    x, y = promoted(_raveled(ar1, "intersect1d"), _raveled(ar2, "intersect1d"))
+    `size` as for `unique`; under jit it is needed. Places left over have the index after the last one."""
+    x, y = _raveled("intersect1d", ar1, ar2)
     if not return_indices:
         return _chosen(x, isin(x, y), size, fill_value)
     if size is not None:
-        raise NotImplementedError(f"intersect1d with `return_indices` takes no `size`{at_user()}")
+        values, places = _first(x, isin(x, y), size, fill_value)
+        order = argsort(y)
+        other = take(order, searchsorted(take(y, order, mode="clip"), values), mode="clip")
+        return values, places, where(equal(places, x.shape[0]), y.shape[0], other)
     attempt = "intersect it (the result's size would depend on its values)"
     known = [v.concrete(attempt, ConcretizationError) for v in (x, y)]
     found = np.intersect1d(known[0], known[1], assume_unique, return_indices=True)
@@ -214,7 +214,7 @@ def setdiff1d(
     fill_value: Any = None,
 ) -> Array:
     """The distinct elements of ar1 that are not in ar2, in order; `size` as for `unique`."""
-    x, y = promoted(_raveled(ar1, "setdiff1d"), _raveled(ar2, "setdiff1d"))
+    x, y = _raveled("setdiff1d", ar1, ar2)
     return _chosen(x, isin(x, y, invert=True), size, fill_value)
 
 
@@ -227,7 +227,7 @@ def setxor1d(
     fill_value: Any = None,
 ) -> Array:
     """The distinct elements that are in one of both alone, in order; `size` as for `unique`."""
-    x, y = promoted(_raveled(ar1, "setxor1d"), _raveled(ar2, "setxor1d"))
+    x, y = _raveled("setxor1d", ar1, ar2)
     both = concatenate_arrays([x, y], 0)
     alone = concatenate_arrays([isin(x, y, invert=True), isin(y, x, invert=True)], 0)
     return _chosen(both, alone, size, fill_value)
@@ -238,9 +238,15 @@ def _chosen(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
     if size is None:
         result: Array = unique(getitem(x, mask))
         return result
+    return _first(x, mask, size, fill_value)[0]
+
+
+def _first(x: Array, mask: Array, size: int, fill_value: Any) -> tuple[Array, Array]:
+    """The distinct elements where the mask holds, and where each comes first (x's size for places left over)."""
     n = x.shape[0]
+    places = full_of(n, dtypes.int32, (size,))
     if n == 0:
-        return o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,))
+        return o.broadcast_to(cast(0 if fill_value is None else fill_value, x.dtype), (size,)), places
     order = argsort(x)
     ordered, counted = take(x, order, mode="clip"), take(mask, order, mode="clip")
     later, earlier = slice_axis(ordered, 0, 1, n), slice_axis(ordered, 0, 0, n - 1)
@@ -250,7 +256,8 @@ def _chosen(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
     place = where(first, subtract(cumsum(cast(first, dtypes.int32)), 1), size)
     least = take(ordered, take(argsort(where(first, 0, 1)), 0))
     fill = least if fill_value is None else cast(fill_value, x.dtype)
-    return AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
+    values = AtIndex(o.broadcast_to(fill, (size,)), place).set(ordered, mode="drop")
+    return values, AtIndex(places, place).set(order, mode="drop")
 
 
 __all__ = [

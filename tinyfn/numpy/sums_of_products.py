@@ -22,9 +22,8 @@ from .common import (
     bind,
     cast,
     described,
-    operand,
+    operands,
     permute,
-    promoted,
 )
 from .triangles import diagonal
 
@@ -40,7 +39,7 @@ def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] =
 def _operands(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
     if not xs:
         raise ValueError(f"{what} needs an operand{at_user()}")
-    arrays = promoted(*[operand(x, what) for x in xs])
+    arrays = operands(what, *xs)
     return arrays if preferred is None else [cast(a, preferred) for a in arrays]
 
 

@@ -84,6 +84,8 @@ _FILLING: dict[str, Callable[[dtypes.DType], Any]] = {
 
 def cast(value: Any, x: Array) -> Array:
     """A value to be written into x, with x's dtype."""
+    if type(value) is int and (dtypes.is_integer(x.dtype) or dtypes.is_inexact(x.dtype)):
+        return o.scalar(value, x.dtype)
     array = value if isinstance(value, Array) else o.operand(value)
     if array.dtype is x.dtype:
         return array
