@@ -137,7 +137,32 @@ def _solution(d: Any, v: Any) -> Any:
     return lax.custom_linear_solve(lambda u: d * u, v, lambda _, u: u / d, symmetric=True)
 
 
+def _not_executed(v: Any) -> Any:
+    with tinyfn.no_execution():
+        shape = tinyfn.make_graph(tnp.sin)(v).outputs[0].shape
+    return tnp.ones(shape) * v
+
+
+def _known_now(v: Any) -> Any:
+    with tinyfn.ensure_compile_time_eval():
+        scale = float(tnp.sum(whole))
+    return v * scale
+
+
 TRANSFORMS: dict[str, Any] = {
+    "block_until_ready": (x,), "copy_to_host_async": (x,), "device_put": (x,),
+    "device_get": _run(lambda v: v * tinyfn.device_get(y), x),
+    "default_backend": _run(lambda v: v * len(tinyfn.default_backend()), x),
+    "effects_barrier": _run(lambda v: (tinyfn.effects_barrier(), v * 2)[1], x),
+    "typeof": _run(lambda v: tnp.ones(tinyfn.typeof(v).shape) * v, x),
+    "default_matmul_precision": _within(lambda: tinyfn.default_matmul_precision("highest")),
+    "enable_x64": _within(lambda: tinyfn.enable_x64(False)), "explain_cache_misses": _within(tinyfn.explain_cache_misses),
+    "no_execution": _run(_not_executed, x), "ensure_compile_time_eval": _run(_known_now, x),
+    "numpy_dtype_promotion": _within(lambda: tinyfn.numpy_dtype_promotion("strict")),
+    "numpy_rank_promotion": _within(lambda: tinyfn.numpy_rank_promotion("raise")),
+    "named_scope": _within(lambda: tinyfn.named_scope("a")), "named_call": _run(lambda v: tinyfn.named_call(_smooth)(v), x),
+    "clear_caches": _run(lambda v: (tinyfn.clear_caches(), v * 2)[1], x),
+    "make_jaxpr": _run(lambda v: tinyfn.make_jaxpr(tnp.sin)(v).run([np.asarray(x)])[0] * v, x),
     "custom_gradient": _run(_gradient_of_its_own, x), "closure_convert": _run(_converted, x, y),
     "fwd_and_bwd": _run(_two_passes, x, y),
     "linear_transpose": _run(lambda a, u: tinyfn.linear_transpose(lambda v: a @ v, u)(u), m, x[:3]),
@@ -453,6 +478,11 @@ TREE_UTIL: dict[str, Any] = {
     "treedef_tuple": ([_pair],),
 }  # fmt: skip
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "tinyfn.config": {
+        **{name: TRANSFORMS[name] for name in ("default_matmul_precision", "enable_x64")},
+        "read": _run(lambda v: v * (1 - tinyfn.config.read("debug_nans")), x),
+        "update": _run(lambda v: (tinyfn.config.update("jax_debug_nans", False), v * 2)[1], x),
+    },
     "tinyfn.custom_derivatives": TRANSFORMS, "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
     "tinyfn.tree_util": TREE_UTIL, "tinyfn.scipy.linalg": SCIPY_LINALG,
     "tinyfn.flatten_util": {"ravel_pytree": _run(lambda v: tinyfn.flatten_util.ravel_pytree(v)[0], _both)},

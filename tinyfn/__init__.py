@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import numpy, tree
 from .trace.array import Array
 from .trace.debug import debug_level, stage_times
+from .trace.dtype import float0
 from .trace.errors import (
     ConcretizationError,
     DeletedArrayError,
@@ -28,9 +29,21 @@ from .trace.errors import (
 from .trace.graph import Graph
 from .trace.indexing import NonConcreteBooleanIndexError
 from .trace.sint import Variable
-from .trace.switches import debug_infs, debug_nans, disable_jit, log_compiles, no_tracing
+from .trace.switches import (
+    debug_infs,
+    debug_nans,
+    disable_jit,
+    log_compiles,
+    no_execution,
+    no_tracing,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+)
+from .trace.switches import log_compiles as explain_cache_misses
+from .trace.tracing import ensure_compile_time_eval, named_scope
 from .transforms import (
     ShapeDtypeStruct,
+    clear_caches,
     closure_convert,
     custom_gradient,
     custom_jvp,
@@ -47,6 +60,8 @@ from .transforms import (
     linear_transpose,
     linearize,
     make_graph,
+    make_jaxpr,
+    named_call,
     remat,
     value_and_grad,
     vjp,
@@ -59,10 +74,12 @@ if TYPE_CHECKING:
         checkpoint,
         checkpoint_policies,
         checks,
+        config,
         custom_batching,
         custom_derivatives,
         debug,
         dtypes,
+        errors,
         experimental,
         export,
         fft,
@@ -77,7 +94,17 @@ if TYPE_CHECKING:
         tree_util,
     )
     from .callbacks import io_callback, pure_callback
+    from .config import default_matmul_precision, enable_x64
     from .lax import stop_gradient
+    from .placement import (
+        block_until_ready,
+        copy_to_host_async,
+        default_backend,
+        device_get,
+        device_put,
+        effects_barrier,
+        typeof,
+    )
     from .random import check_key_reuse as debug_key_reuse
 
 __version__ = "0.1.0"
@@ -97,10 +124,14 @@ __all__ = [
     "UnexpectedTracerError",
     "Variable",
     "ad_checkpoint",
+    "block_until_ready",
     "checkpoint",
     "checkpoint_policies",
     "checks",
+    "clear_caches",
     "closure_convert",
+    "config",
+    "copy_to_host_async",
     "custom_batching",
     "custom_derivatives",
     "custom_gradient",
@@ -111,13 +142,23 @@ __all__ = [
     "debug_key_reuse",
     "debug_level",
     "debug_nans",
+    "default_backend",
+    "default_matmul_precision",
+    "device_get",
+    "device_put",
     "disable_jit",
     "dtypes",
+    "effects_barrier",
+    "enable_x64",
+    "ensure_compile_time_eval",
+    "errors",
     "eval_shape",
     "experimental",
+    "explain_cache_misses",
     "export",
     "fft",
     "flatten_util",
+    "float0",
     "fwd_and_bwd",
     "grad",
     "hessian",
@@ -133,9 +174,15 @@ __all__ = [
     "linearize",
     "log_compiles",
     "make_graph",
+    "make_jaxpr",
+    "named_call",
+    "named_scope",
     "nn",
+    "no_execution",
     "no_tracing",
     "numpy",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
     "ops",
     "optax_like",
     "pure_callback",
@@ -146,23 +193,26 @@ __all__ = [
     "stop_gradient",
     "tree",
     "tree_util",
+    "typeof",
     "value_and_grad",
     "vjp",
     "vmap",
 ]
 
 
-# Imported when they are first used, so that `import tinyfn` stays quick.
+# Imported when they are first used, so that `import tinyfn` stays quick: modules, and names of modules.
 _ON_DEMAND = frozenset(
     (
         "ad_checkpoint",
         "checkpoint",
         "checkpoint_policies",
         "checks",
+        "config",
         "custom_batching",
         "custom_derivatives",
         "debug",
         "dtypes",
+        "errors",
         "experimental",
         "export",
         "fft",
@@ -177,17 +227,29 @@ _ON_DEMAND = frozenset(
         "tree_util",
     )
 )
+_NAMES = {
+    "block_until_ready": "placement",
+    "copy_to_host_async": "placement",
+    "debug_key_reuse": "random",
+    "default_backend": "placement",
+    "default_matmul_precision": "config",
+    "device_get": "placement",
+    "device_put": "placement",
+    "effects_barrier": "placement",
+    "enable_x64": "config",
+    "io_callback": "callbacks",
+    "pure_callback": "callbacks",
+    "stop_gradient": "lax",
+    "typeof": "placement",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return import_module(f".{name}", __name__)
-    if name in ("io_callback", "pure_callback"):
-        return getattr(import_module(".callbacks", __name__), name)
-    if name == "debug_key_reuse":
-        return import_module(".random", __name__).check_key_reuse
-    if name == "stop_gradient":
-        return import_module(".lax", __name__).stop_gradient
+    if name in _NAMES:
+        found = "check_key_reuse" if name == "debug_key_reuse" else name
+        return getattr(import_module(f".{_NAMES[name]}", __name__), found)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import user_line
+from .errors import TypePromotionError, user_line
 
 DType = np.dtype
 
@@ -195,8 +195,8 @@ def promote_pair(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType,
             if dtype in NARROW_FLOATS and other_weak:
                 return dtype, False
         if key in (a, b):
-            raise TypeError(f"{name(a)} and {name(b)} have no common type; {KEY_ADVICE}")
-        raise TypeError(
+            raise TypePromotionError(f"{name(a)} and {name(b)} have no common type; {KEY_ADVICE}")
+        raise TypePromotionError(
             f"{a.name} and {b.name} have no common type; cast one of them with .astype(...) first"
         )
     node = least[0]

@@ -100,3 +100,7 @@ class UnboundAxisError(NameError):
 
 class DeletedArrayError(RuntimeError):
     """An array was used after it had been donated."""
+
+
+class TypePromotionError(TypeError):
+    """Operands have dtypes that do not promote to a common one."""

@@ -13,19 +13,25 @@ from . import switches
 from .errors import user_line
 from .uop import UOp, toposort
 
-# The user's lines on which nodes were traced, while the switches are on.
-_lines: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+# The user's lines on which nodes were traced, and the named scopes there, while these are kept.
+_lines: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 
 
-def remember_line(node: UOp) -> None:
-    """Keep the user's line on which a node is traced."""
+def remember_line(node: UOp, scope: str = "") -> None:
+    """Keep the user's line on which a node is traced, and the named scope."""
     if node not in _lines:
-        _lines[node] = user_line()
+        _lines[node] = user_line(), scope
 
 
 def line_of(node: UOp) -> str | None:
-    """The user's line on which a node was traced, if it was kept."""
-    return _lines.get(node)
+    """The user's line on which a node was traced, and the named scope, if they were kept."""
+    line, scope = _lines.get(node, (None, ""))
+    return f"{line}, in {scope}" if scope else line
+
+
+def scope_of(node: UOp) -> str:
+    """The named scope in which a node was traced, such as `encoder/attention`, or an empty text."""
+    return _lines.get(node, ("", ""))[1]
 
 
 def inherit_line(node: UOp, made: Iterable[UOp | None]) -> None:
@@ -55,7 +61,7 @@ def check(name: str, args: Sequence[Any], results: Any, node: UOp | None = None)
         if node is None:
             where = f"at {user_line()}"
         elif node in _lines:
-            where = f"at {_lines[node]}"
+            where = f"at {line_of(node)}"
         else:
             where = f"in what was computed at {user_line()}"
         given = [np.asarray(a) for a in args]

@@ -6,6 +6,7 @@ is repeated.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from . import dtype as dtypes
 from . import prims, sint, switches
 from .array import Array, as_array, from_scalar, install, is_scalar, wrap
 from .dtype import DType
-from .errors import user_line
+from .errors import TypePromotionError, user_line
 from .prim import Primitive
 from .tracing import bind, current_trace, tracer
 from .uop import UOp, const
@@ -112,8 +113,11 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def common_shape(what: str, arrays: Sequence[Array]) -> tuple[Any, ...]:
     """The shape that arrays broadcast to; raises ValueError naming the operation and the arrays if there is none."""
+    shapes = [a.shape for a in arrays]
+    if switches.general_path and switches.numpy_rank_promotion.chosen != "allow":
+        _check_ranks(what, shapes)
     try:
-        return broadcast_shapes(*[a.shape for a in arrays])
+        return broadcast_shapes(*shapes)
     except ValueError as error:
         raise ValueError(f"{what} of {described(*arrays)}: {error}") from None
 
@@ -150,9 +154,36 @@ def promote(*xs: Any) -> tuple[list[Array], bool]:
         if dtype is None:
             dtype, weak = x_dtype, x_weak
         else:
+            before = dtype, weak
             dtype, weak = dtypes.promote_pair(dtype, weak, x_dtype, x_weak)
+            if switches.general_path and switches.numpy_dtype_promotion.chosen == "strict":
+                _check_strict(before, (x_dtype, x_weak), dtype)
     assert dtype is not None
     return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, True) for x in arrays], weak
+
+
+def _check_strict(a: tuple[DType, bool], b: tuple[DType, bool], result: DType) -> None:
+    """Raise TypePromotionError if an operand that is no Python number (a weak one) would change its dtype."""
+    for (dtype, weak), (other, _) in ((a, b), (b, a)):
+        if not weak and dtype is not result:
+            raise TypePromotionError(
+                f"{dtypes.name(dtype)} and {dtypes.name(other)} are different types, and numpy_dtype_promotion is 'strict'; "
+                f"at {user_line()}: cast one of them with .astype(...)"
+            )
+
+
+def _check_ranks(what: str, shapes: Sequence[tuple[Any, ...]]) -> None:
+    """Warn or raise, as `numpy_rank_promotion` says, if arrays that are no scalars have different numbers of axes."""
+    ranks = {len(shape) for shape in shapes} - {0}
+    if len(ranks) > 1:
+        spelled = ", ".join(f"[{','.join(map(str, s))}]" for s in shapes)
+        message = (
+            f"{what} of shapes {spelled}: they have different numbers of axes, and numpy_rank_promotion is "
+            f"{switches.numpy_rank_promotion.chosen!r}; at {user_line()}: add axes with reshape or x[None]"
+        )
+        if switches.numpy_rank_promotion.chosen == "raise":
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=2)
 
 
 # NumPy's own functions, for arrays that it promotes and broadcasts as we do.

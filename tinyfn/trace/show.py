@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
+from . import finite
 from .graph import Graph
 from .prim import REGISTRY, Aval
 from .uop import CONST, INPUT, OUTPUT, UOp
@@ -106,6 +107,8 @@ def _define(graph: Graph, definitions: dict[Graph, str], lines: list[str], outer
         names[node] = _identifier(f"v{len(names)}", taken)
         parts = [names[s] for s in node.src] + [f"{k}={_parameter(v, inner)}" for k, v in node.params.items()]
         described = "" if isinstance(node.dtype, tuple) else f"  # {dtypes.describe(node.dtype, node.shape)}"
+        if within := finite.scope_of(node):
+            described = f"{described}, in {within}" if described else f"  # in {within}"
         lines.append(f"    {names[node]} = {_name(node.op.name)}({', '.join(parts)}){described}")
     results = "".join(f"{names[node]}, " for node in graph.outputs)
     lines.append(f"    return ({results.rstrip(' ') if len(graph.outputs) == 1 else results.rstrip(', ')})")

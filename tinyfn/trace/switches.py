@@ -1,4 +1,5 @@
-"""Switches for finding mistakes: `disable_jit`, `no_tracing`, `log_compiles`, `debug_nans` and `debug_infs`.
+"""Switches for finding mistakes: `disable_jit`, `no_tracing`, `no_execution`, `log_compiles`, `debug_nans`, `debug_infs`; and
+what promotion and broadcasting are allowed: `numpy_dtype_promotion`, `numpy_rank_promotion`.
 
 Each is set by a call, `debug_nans()` or `debug_nans(False)`, or for a while, `with debug_nans():`; or from the start by an
 environment variable, `TINYFN_DEBUG_NANS=1`. They hold for all threads.
@@ -50,6 +51,10 @@ class no_tracing(_Switch):
     """Raise RuntimeError, which says why, where a jitted function would be traced once more."""
 
 
+class no_execution(_Switch):
+    """Raise RuntimeError where an operation, a derivative or a jitted function would be computed, rather than traced or shown."""
+
+
 class log_compiles(_Switch):
     """Print a line to stderr whenever a jitted function is traced, with the reason why what it had did not do."""
 
@@ -63,6 +68,49 @@ class debug_nans(_Switch):
 
 class debug_infs(_Switch):
     """As `debug_nans`, for infinities."""
+
+
+class _Choice:
+    """A setting with one of several values; the last that was made, until the end of its block if it has one."""
+
+    choices: tuple[str, ...] = ()  # the first is the default
+    chosen = ""
+
+    def __init_subclass__(cls) -> None:
+        variable = f"TINYFN_{cls.__name__.upper()}"
+        cls.chosen = os.environ.get(variable, "") or cls.choices[0]
+        if cls.chosen not in cls.choices:
+            raise ValueError(f"{variable} is {cls.chosen!r}, but it must be one of {', '.join(cls.choices)}")
+
+    def __init__(self, value: str):
+        if value not in self.choices:
+            raise ValueError(f"{type(self).__name__} takes one of {', '.join(self.choices)}, not {value!r}")
+        self._before = type(self).chosen
+        type(self).chosen = value
+        _update()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        type(self).chosen = self._before
+        _update()
+
+
+class numpy_dtype_promotion(_Choice):
+    """With "strict", operands of different dtypes are an error, but for Python numbers beside arrays that can hold them.
+
+    What was traced before is not looked at again."""
+
+    choices = ("standard", "strict")
+
+
+class numpy_rank_promotion(_Choice):
+    """With "warn" or "raise", operands with different numbers of axes, none of them scalars, are a warning or an error.
+
+    What was traced before is not looked at again."""
+
+    choices = ("allow", "warn", "raise")
 
 
 def set_timed(timed: bool) -> None:
@@ -97,7 +145,14 @@ def checks_values() -> bool:
 
 def _update() -> None:
     global general_path
-    general_path = _timed or disable_jit.is_on or keeps_lines()
+    general_path = (
+        _timed
+        or disable_jit.is_on
+        or no_execution.is_on
+        or keeps_lines()
+        or numpy_dtype_promotion.chosen != "standard"
+        or numpy_rank_promotion.chosen != "allow"
+    )
 
 
 _update()

@@ -38,6 +38,8 @@ _NO_AXES: Mapping[Any, BoundAxis] = MappingProxyType({})
 
 class _State(threading.local):
     trace: Trace | None = None
+    evaluates_now = False  # within ensure_compile_time_eval
+    scope = ""  # the names of the active blocks of named_scope, joined by slashes
     # The functions whose own derivative rules are being traced: see `transforms.custom`. Replaced, never changed.
     rules: Mapping[Any, Any] = MappingProxyType({})
 
@@ -94,6 +96,44 @@ def outside_of_traces() -> Iterator[None]:
         _state.trace = before
 
 
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Within, operations in a traced function are done at once, on arrays that are known; on traced ones they raise TracerError.
+
+    What they give is then a constant of the function, and Python may look at it:
+
+        @tinyfn.jit
+        def f(x):
+            with tinyfn.ensure_compile_time_eval():
+                size = int(tnp.max(lengths))  # `lengths` is an array outside of f
+            return x[:size]"""
+    before, evaluated = _state.trace, _state.evaluates_now
+    _state.trace, _state.evaluates_now = None, True
+    try:
+        yield
+    finally:
+        _state.trace, _state.evaluates_now = before, evaluated
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Within, operations that are traced get a name, which printed graphs, `saved_residuals` and `debug_nans` show beside them.
+
+    Scopes within scopes are `outer/inner`. It decorates functions too. Raises TypeError for what is no name.
+
+        with tinyfn.named_scope("attention"):
+            scores = q @ k.T"""
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a str, not {name!r}; at {errors.user_line()}")
+    before = _state.scope
+    _state.scope = f"{before}/{name}" if before else name
+    try:
+        with switches.keep_lines():
+            yield
+    finally:
+        _state.scope = before
+
+
 class Tracer(Array):
     """An array of a function that is being traced."""
 
@@ -104,6 +144,12 @@ class Tracer(Array):
     @property
     def value(self) -> np.ndarray:
         """The value, if it is known."""
+        if _state.evaluates_now and _state.trace is None and not self.context.closed:
+            raise errors.ConcretizationError(
+                f"at {errors.user_line()}: within ensure_compile_time_eval operations take known arrays, but one of them is a "
+                f"traced {dtypes.describe(self.dtype, self.shape)} of {self.context.function_name} (under "
+                f"{self.context.transform}): do what depends on it outside of that block"
+            )
         return self.concrete("take its value", errors.ConcretizationError)
 
     @property
@@ -343,6 +389,14 @@ def _results(node: UOp) -> list[UOp]:
     return [output(node, i) for i in range(len(dtype))]
 
 
+def not_executed(what: str) -> RuntimeError:
+    """The error of computing something within `no_execution`."""
+    return RuntimeError(
+        f"within no_execution {what} would be computed; at {errors.user_line()}: trace it, with make_graph or "
+        "jit(f).lower, or leave no_execution first"
+    )
+
+
 _KEEPS_WEAK = frozenset(("elementwise", "movement", "reduction", "contraction"))
 
 
@@ -365,11 +419,13 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
             errors.add_line(error)
             raise
         if switches.general_path and switches.keeps_lines():
-            finite.remember_line(node)
+            finite.remember_line(node, _state.scope)
         dtype: Any = node.dtype
         if type(dtype) is tuple:
             return [tracer(trace, output(node, i)) for i in range(len(dtype))]
         return tracer(trace, node, weak and node.dtype in dtypes.WEAK_DTYPES)
+    if switches.general_path and switches.no_execution.is_on:
+        raise not_executed(primitive.name)
     values = [a.value for a in args]
     if primitive.takes_token:
         return [own(r) for r in primitive.reference(None, *values, **params)[1:]]
@@ -589,6 +645,8 @@ def apply(
         if memo:
             trace.remember(dict(zip(nodes[count:], memo.values(), strict=True)))
         return [tracer(trace, node, flag) for node, flag in zip(nodes[:count], flags, strict=True)]
+    if switches.general_path and switches.no_execution.is_on:
+        raise not_executed(graph.name)
     values: dict[UOp, Any] = dict(memo) if memo else {}
     for node, array in zip(graph.inputs, everything, strict=True):
         values[node] = array.value

@@ -4,15 +4,16 @@ from .closures import closure_convert
 from .custom_jvp import custom_jvp
 from .custom_vjp import custom_gradient, custom_vjp
 from .derivatives import grad, value_and_grad
-from .inspection import ShapeDtypeStruct, eval_shape, make_graph
+from .inspection import ShapeDtypeStruct, eval_shape, make_graph, make_jaxpr, named_call
 from .jacobians import hessian, jacfwd, jacobian, jacrev
-from .jit import jit
+from .jit import clear_caches, jit
 from .linear import fwd_and_bwd, jvp, linear_transpose, linearize, vjp
 from .remat import remat
 from .vmap import vmap
 
 __all__ = [
     "ShapeDtypeStruct",
+    "clear_caches",
     "closure_convert",
     "custom_gradient",
     "custom_jvp",
@@ -29,6 +30,8 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "make_graph",
+    "make_jaxpr",
+    "named_call",
     "remat",
     "value_and_grad",
     "vjp",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..devices import default_device
+from ..devices import default_device as default_device
 from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -11,8 +11,9 @@ from ..trace.array import Array, as_array
 from ..trace.errors import entry_point
 from ..trace.graph import Graph
 from ..trace.interface import ShapeDtypeStruct
-from ..trace.tracing import Traced, trace_function
-from .arguments import argument_names
+from ..trace.tracing import Traced, bind, current_trace, describe_function, trace_function
+from .arguments import Arguments, argument_names, marked_arguments
+from .structured import call
 
 
 def described(leaf: Any) -> Any:
@@ -71,4 +72,65 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     return traced
 
 
-__all__ = ["ShapeDtypeStruct", "described", "eval_shape", "make_graph", "traced_function"]
+def make_jaxpr(
+    function: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+) -> Callable[..., Any]:
+    """`make_graph` under the name that users of JAX know: what is returned and printed is a Graph.
+
+    Arguments in `static_argnums` are Python values. With `return_shape` the result is a pair of the graph and what `eval_shape`
+    gives."""
+    positions, names = marked_arguments("make_jaxpr", "static", function, static_argnums, ())
+
+    @wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        def dynamic(*some: Any, **named: Any) -> Any:
+            rest = iter(some)
+            everything = [arg if i in positions else next(rest) for i, arg in enumerate(args)]
+            return function(*everything, **{k: v for k, v in kwargs.items() if k in names}, **named)
+
+        dynamic.__name__ = describe_function(function)
+        some = [arg for i, arg in enumerate(args) if i not in positions]
+        named = {k: v for k, v in kwargs.items() if k not in names}
+        found = traced_function(dynamic, "make_jaxpr", tuple(some), named)
+        argument_indices = [i for i in range(len(args)) if i not in positions]
+        leaves = argument_names(function, some, named, argument_indices)
+        for node, name in zip(found.graph.arguments, leaves, strict=True):
+            node.arg.name = name
+        if not return_shape:
+            return found.graph
+        shapes = [ShapeDtypeStruct(node.shape, node.dtype) for node in found.graph.outputs]
+        return found.graph, pytree.unflatten(found.out_tree, shapes)
+
+    return traced
+
+
+def named_call(function: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """The function, whose operations are a function of that name (its own, if none is given) in printed graphs.
+
+    block = tinyfn.named_call(block, name="encoder")  # a line `encoder = call(x, w, graph=encoder)`"""
+    label = name or describe_function(function)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if current_trace() is None:
+            return function(*args, **kwargs)
+        given = Arguments("named_call", function, args, kwargs)
+        traced = trace_function(function, "named_call", given.arrays, given.rebuild, given.name, given.arrays)
+        graph = Graph(traced.graph.inputs, traced.graph.outputs, name=label)
+        found = bind(call, (*given.arrays, *traced.graph.captured), {"graph": graph})
+        for array, weak in zip(found, traced.weak, strict=True):
+            array.weak_type = weak
+        return pytree.unflatten(traced.out_tree, found)
+
+    return called
+
+
+__all__ = [
+    "ShapeDtypeStruct",
+    "described",
+    "eval_shape",
+    "make_graph",
+    "make_jaxpr",
+    "named_call",
+    "traced_function",
+]

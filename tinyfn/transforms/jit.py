@@ -11,9 +11,10 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .ahead import Traced
 
 DEFAULT_CACHE_SIZE = 4096
+_jitted: WeakSet[Jitted] = WeakSet()
 _COMPARED = (
     64  # with how many of the latest signatures a new one is compared, to explain why it was not in the cache
 )
@@ -83,6 +85,7 @@ class Jitted:
         self._fast: Callable[[Any, Any], Any] | None = (
             None  # the call path of the signature that was hit last
         )
+        _jitted.add(self)
 
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self.function)}>"
@@ -362,6 +365,12 @@ def _exactly(value: Any) -> Any:
     return type(value), str(value) if isinstance(value, (float, complex)) else None
 
 
+def clear_caches() -> None:
+    """Forget all that jitted functions were traced to, so that they are traced again when they are called next."""
+    for jitted in list(_jitted):
+        jitted.clear_cache()
+
+
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -369,12 +378,32 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: str | None = None,
+    backend: str | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
     cache_size: int = DEFAULT_CACHE_SIZE,
 ) -> Any:
     """The function, traced once for each signature of its arguments; also a decorator, with or without options.
 
     Static arguments are Python values, which must be hashable: the function is traced for each. Donated arguments can't
-    be used after the call, which may reuse their memory. Positions and names each imply the other."""
+    be used after the call, which may reuse their memory. Positions and names each imply the other.
+
+    These options of other libraries change nothing here: `keep_unused`, since arguments that are not used cost nothing; and
+    `inline`, since jitted functions that another one calls are inlined in its program. `device` and `backend` may be "cpu", where
+    functions run (`devices.set_default_device` chooses another for all of them). Compiler options are refused: there are none."""
+    for what, place in (("device", device), ("backend", backend)):
+        if place not in (None, "cpu"):
+            raise ValueError(
+                f"jit: there is no {what} {place!r} to choose for one function; at {user_line()}: choose for all of them with "
+                "tinyfn.devices.set_default_device or TINYFN_DEVICE"
+            )
+    if compiler_options:
+        raise ValueError(
+            f"jit: there are no compiler options {', '.join(map(repr, compiler_options))}; at {user_line()}: leave "
+            "compiler_options out"
+        )
     if function is None:
         return lambda f: jit(
             f,

@@ -10,7 +10,7 @@ from ..trace.array import Array, own
 from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import hooks
-from ..trace.tracing import current_trace, tracer
+from ..trace.tracing import current_trace, not_executed, tracer
 from .arguments import Arguments
 from .effects import with_token
 from .executable import Executable
@@ -98,6 +98,8 @@ class TracedProgram(Executable):
         return self.graph.bind(self.graph.sizes(arrays))
 
     def _now(self, arguments: Sequence[Array], donated: Sequence[Array]) -> list[Array]:
+        if switches.no_execution.is_on:
+            raise not_executed(self.graph.name)
         self.prepare()
         values = [a.value for a in (*arguments, *self.graph.captured)]
         if self.overwrites and switches.checks_values():
