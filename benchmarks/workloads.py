@@ -165,10 +165,31 @@ def _transformer() -> Tree:
     return {"params": params, "tokens": tokens}
 
 
+STEPS = 10_000  # so that 100 us for all are 10 ns for one
+LSTM_STEPS, LSTM_ROWS, LSTM_WIDTH = 200, 32, 128
+
+
+def _recurrence() -> Tree:
+    # The carry goes round a cycle that attracts it, so neither it nor a cotangent becomes 0 or grows without bound.
+    return {"w": normal(91, 3, 3, scale=1.5), "h": normal(1091, 3), "steps": STEPS}
+
+
+def _lstm() -> Tree:
+    width = LSTM_WIDTH
+    params = {
+        "w": normal(0, width, 4 * width, scale=width**-0.5),
+        "u": normal(1, width, 4 * width, scale=width**-0.5),
+        "b": normal(2, 4 * width, scale=0.1),
+    }
+    return {"params": params, "x": normal(3, LSTM_STEPS, LSTM_ROWS, width)}
+
+
 # Weights of a block (12 squares), scores and their use (whole, as libraries compute them), logits.
 _FORWARD = (
     2.0 * SEQUENCES * LENGTH * (BLOCKS * (12 * WIDTH * WIDTH + 2 * LENGTH * WIDTH) + VOCABULARY * WIDTH)
 )
+
+_LSTM = 2.0 * LSTM_STEPS * LSTM_ROWS * 8 * LSTM_WIDTH**2
 
 _N = 4.0 * 4096 * 4096  # bytes of a float32 array of 4096 x 4096
 _SMALL, _LARGE = (64, 32, 10), (784, 512, 512, 10)
@@ -210,6 +231,11 @@ WORKLOADS: dict[str, Workload] = {
         "transformer_grad", _transformer, flops=3 * _FORWARD, tolerance=1e-3,
         goals=_at_most(1.0) + _at_most(0.7, "cold"),
     ),
+    "scan_value": Workload("scan_value", _recurrence, tolerance=1e-3, goals=_at_most(1.0)),
+    "scan_gradient": Workload("scan_gradient", _recurrence, tolerance=1e-2, goals=_at_most(1.0)),
+    "lstm_forward": Workload("lstm_forward", _lstm, flops=_LSTM, tolerance=1e-4),
+    # Not by the sequence itself, so that of the products by `w` one is missing.
+    "lstm_gradient": Workload("lstm_gradient", _lstm, flops=2.5 * _LSTM, tolerance=1e-3),
     # Reads parameters, gradients and two means, writes all but the gradients.
     "adam_100": Workload("adam", _tensors, bytes=7 * 4.0 * 100 * 316 * 316),
 }  # fmt: skip

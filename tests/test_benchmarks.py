@@ -54,6 +54,13 @@ def small_inputs(kind: str, patch: pytest.MonkeyPatch) -> Any:
     }
     if kind == "mlp_step":
         return workloads._mlp((5, 7, 3), 4)()
+    if kind.startswith("lstm"):
+        for name, size in (("LSTM_STEPS", 5), ("LSTM_ROWS", 3), ("LSTM_WIDTH", 6)):
+            patch.setattr(workloads, name, size)
+        return workloads._lstm()
+    if kind.startswith("scan"):
+        patch.setattr(workloads, "STEPS", 20)
+        return workloads._recurrence()
     if kind.startswith("transformer"):
         return workloads._transformer()
     return special.get(kind, {"x": normal(0, 9, 17)})

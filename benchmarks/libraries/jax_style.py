@@ -227,6 +227,42 @@ class Library:
             self.jit(self.transforms.value_and_grad(self._loss)), inputs, "params", "tokens"
         )
 
+    # Loops
+
+    def _last(self, steps: int) -> Callable[[Any, Any], Any]:
+        def step(w: Any, h: Any) -> Any:
+            return self.np.tanh(w @ h)
+
+        return lambda w, h: self.lax.scan(lambda h, _: (step(w, h), None), h, None, length=steps)[0]
+
+    def scan_value(self, inputs: Any) -> Function:
+        return self._function(self.jit(self._last(inputs["steps"])), inputs, "w", "h")
+
+    def scan_gradient(self, inputs: Any) -> Function:
+        last = self._last(inputs["steps"])
+        gradient = self.transforms.grad(lambda w, h: last(w, h).sum(), (0, 1))
+        return self._function(self.jit(gradient), inputs, "w", "h")
+
+    def _lstm_loss(self, p: Any, x: Any) -> Any:
+        np, sigmoid = self.np, self.nn.sigmoid
+
+        def step(carry: Any, x: Any) -> Any:
+            h, c = carry
+            i, f, g, o = np.split(x @ p["w"] + h @ p["u"] + p["b"], 4, axis=-1)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            return (h, c), h
+
+        zeros = np.zeros((x.shape[1], p["u"].shape[0]), x.dtype)
+        return (self.lax.scan(step, (zeros, zeros), x)[1] ** 2).mean()
+
+    def lstm_forward(self, inputs: Any) -> Function:
+        return self._function(self.jit(self._lstm_loss), inputs, "params", "x")
+
+    def lstm_gradient(self, inputs: Any) -> Function:
+        gradient = self.transforms.value_and_grad(self._lstm_loss)
+        return self._function(self.jit(gradient), inputs, "params", "x")
+
 
 def load(name: str) -> Library:
     """Import tinyfn or JAX."""

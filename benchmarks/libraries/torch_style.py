@@ -168,6 +168,53 @@ class Library:
             leaf.requires_grad_()
         return run
 
+    # Loops are Python's own, which torch.compile would unroll: they are run as they are.
+
+    def scan_value(self, inputs: Any) -> Function:
+        return self._function(_last(inputs["steps"]), inputs, "w", "h")
+
+    def scan_gradient(self, inputs: Any) -> Function:
+        last = _last(inputs["steps"])
+        run = self._function(
+            lambda w, h: list(torch.autograd.grad(last(w, h).sum(), [w, h])), inputs, "w", "h"
+        )
+        for leaf in run.arguments:
+            leaf.requires_grad_()
+        return run
+
+    def lstm_forward(self, inputs: Any) -> Function:
+        return self._function(_lstm_loss, inputs, "params", "x")
+
+    def lstm_gradient(self, inputs: Any) -> Function:
+        def f(params: Any, x: Any) -> Any:
+            value = _lstm_loss(params, x)
+            return [value, *torch.autograd.grad(value, leaves(params))]
+
+        run = self._function(f, inputs, "params", "x")
+        for leaf in leaves(run.arguments[0]):
+            leaf.requires_grad_()
+        return run
+
+
+def _last(steps: int) -> Callable[[Any, Any], Any]:
+    def f(w: Any, h: Any) -> Any:
+        for _ in range(steps):
+            h = torch.tanh(w @ h)
+        return h
+
+    return f
+
+
+def _lstm_loss(p: Any, x: Any) -> Any:
+    h = c = x.new_zeros(x.shape[1], p["u"].shape[0])
+    total = 0.0
+    for each in x:
+        i, f, g, o = (each @ p["w"] + h @ p["u"] + p["b"]).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        total = total + (h**2).sum()
+    return total / (x.shape[0] * h.numel())
+
 
 def _norm(p: Any, x: Any) -> Any:
     return F.layer_norm(x, x.shape[-1:], p["scale"], p["bias"], 1e-5)
