@@ -16,7 +16,7 @@ from tinyfn import random, tree
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array
 from tinyfn.trace.errors import TracerError
-from tinyfn.transforms.executable import _native_loop
+from tinyfn.transforms.executable import runs_natively
 from tinyfn.transforms.structured import Structured
 
 KINDS = {
@@ -233,7 +233,7 @@ def _beside(lowered: Any) -> dict[str, str]:
             continue
         if not isinstance(node.op, Structured):
             found[step.name] = f"{step.name} by NumPy"
-        elif _native_loop(node) is not None:
+        elif runs_natively(node):
             found[step.name] = f"{step.name} as a native loop"
         else:
             found[step.name] = f"{step.name} by Python"

@@ -9,7 +9,6 @@ So calls from several threads have nothing in common but code.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,15 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..lower import codegen
-from ..lower.group import group
 from ..lower.memory import plan, reads_and_writes
-from ..lower.nest import Host, Kernel, Step, View
+from ..lower.nest import Flow, Host, View
 from ..lower.sizes import NO_SIZES, Sizes
-from ..lower.spec import verify
-from ..lower.target import host_target, usable_cores
-from ..lower.timing import measuring
 from .buffers import BUFFERS, is_alone, result_maker
-from .cpu import Module, compile_ir
+from .parts import ARENA, FormOf, Parts, no_form
 from .runner import Kernels, expectation, runner
 
 
@@ -63,7 +58,8 @@ class _Segment:
                 )
             else:
                 slots[output] = make()
-        self._run(self.kernels.address, slots)
+        if self._run(self.kernels.address, slots):
+            _stopped()
         for i in self.done:
             slots[i] = None
 
@@ -99,6 +95,23 @@ class _Reshape:
             slots[i] = None
 
 
+def _stopped() -> None:
+    """Raise what stopped a loop."""
+    from .flow_runner import raise_stopped
+
+    raise_stopped()
+
+
+def _stoppable(run_matching: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def run(slots: int, results: int) -> int:
+        found = run_matching(slots, results)
+        if found > 1:
+            _stopped()
+        return found
+
+    return run
+
+
 class Native(NamedTuple):
     """What a call path of its own needs of a program.
 
@@ -117,64 +130,6 @@ class Native(NamedTuple):
     held: Any
 
 
-class Parts:
-    """What a program is made of, whatever the sizes of symbolic dimensions: a graph's steps, and the code of its kernels."""
-
-    def __init__(self, graph: Any):
-        self.target = host_target()
-        steps = group(graph)
-        if os.environ.get("TINYFN_VERIFY"):
-            verify(graph, steps)
-        self.inputs: tuple[Any, ...] = graph.inputs
-        # A result that is only seen in another shape is made in that shape.
-        made_as = _only_views(graph, steps)
-        self.shapes = {source: node.shape for node, source in made_as.items()}
-        self.steps = [step for step in steps if not (isinstance(step, View) and step.node in made_as)]
-        self.outputs = [made_as.get(node, node) for node in graph.outputs]
-        self.modules: dict[str, Module] = {}  # hold the kernels' code
-        several = sum(isinstance(step, Kernel) for step in self.steps) > 1
-        # LLVM works on some kernels while the next one is rendered, unless what each takes is being measured.
-        self.codes = self._compiled() if several and not measuring() else [self._code(s) for s in self.steps]
-
-    def _code(self, step: Step) -> codegen.Code | None:
-        return codegen.generate(step, self.target) if isinstance(step, Kernel) else None
-
-    def _compiled(self) -> list[codegen.Code | None]:
-        """The codes of all steps, compiled by as many threads as there are cores meanwhile."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        codes, made = [], {}
-        with ThreadPoolExecutor(usable_cores(), "tinyfn-compile") as compiler:
-            try:
-                for step in self.steps:
-                    code = self._code(step)
-                    codes.append(code)
-                    if code is not None and code.ir not in made:
-                        made[code.ir] = compiler.submit(compile_ir, code.ir, self.target)
-            except BaseException:  # an interrupt, for one: what waits is not wanted any more
-                compiler.shutdown(wait=False, cancel_futures=True)
-                raise
-        self.modules = {text: module.result() for text, module in made.items()}
-        return codes
-
-    def module(self, text: str) -> Module:
-        """The machine code of a text, compiled once."""
-        module = self.modules.get(text)
-        if module is None:
-            module = self.modules[text] = compile_ir(text, self.target)
-        return module
-
-
-class Layout(NamedTuple):
-    """The slots of a program: how many, which the outputs are in, what makes arrays for those that kernels write, and which
-    outputs are written over a donated input (its slot)."""
-
-    size: int
-    outputs: tuple[int, ...]
-    makes: dict[int, Callable[[], np.ndarray]]
-    in_place: dict[int, int]
-
-
 class MemoryUse(NamedTuple):
     """Bytes that a call takes: outputs over donated inputs, the most of temporaries at one time, and machine code."""
 
@@ -187,7 +142,7 @@ class Program:
     """A graph as native kernels and host ops in order. Call it with the values of the graph's inputs.
 
     `donated` are indices of inputs in whose memory outputs may be written, if nobody else sees that memory when it is called.
-    Symbolic dimensions have these `sizes`."""
+    Symbolic dimensions have these `sizes`. `form_of` says of an op what loop or branch it is, if it may run natively."""
 
     def __init__(
         self,
@@ -195,14 +150,16 @@ class Program:
         host_step: Callable[[Any], Callable[..., Any]],
         donated: Iterable[int] = (),
         sizes: Sizes = NO_SIZES,
+        form_of: FormOf = no_form,
     ):
-        parts = graph if isinstance(graph, Parts) else Parts(graph)
+        parts = graph if isinstance(graph, Parts) else Parts(graph, form_of)
         self._parts, self._sizes = parts, sizes
         steps, codes, outputs, inputs = parts.steps, parts.codes, parts.outputs, parts.inputs
         donors = dict.fromkeys(inputs[i] for i in donated)
         self.memory = plan(inputs, outputs, steps, donors, sizes)
-        by_host = {step.node for step in steps if not isinstance(step, Kernel)}
+        by_host = {step.node for step in steps if isinstance(step, (Host, View))}
         by_kernels = {node for code in codes if code is not None for node in code.arguments}
+        by_kernels |= {node for step in steps if isinstance(step, Flow) for node in step.sources}
         # The slots of the list of a call: the inputs, the outputs that kernels write, the arena, and all else.
         self._slots: dict[Any, int] = {node: i for i, node in enumerate(inputs)}
         for node in outputs:
@@ -210,7 +167,7 @@ class Program:
                 self._slot(node)
         self._results = len(self._slots) - len(inputs)
         if self.memory.arena:
-            self._slot(_ARENA)
+            self._slot(ARENA)
         self._numbers = np.array(list(map(sizes.number, sizes.dimensions)), np.int64)
         self._segments: list[_Segment | _HostCall | _Reshape] = []
         there = {*inputs, *by_host}
@@ -218,6 +175,8 @@ class Program:
         for step, code in zip(steps, codes, strict=True):
             if code is not None:
                 self._add_kernel(code, there)
+            elif isinstance(step, Flow):
+                self._add_flow(step, there)
             elif isinstance(step, View):
                 source, target_slot = self._slot(step.source), self._slot(step.node)
                 self._segments.append(_Reshape(source, target_slot, sizes.shape(step.node.shape)))
@@ -289,27 +248,12 @@ class Program:
             most = max(most, sum(alive.values()))
             alive = {node: size for node, size in alive.items() if memory.last.get(node, i) > i}
         alias = sum(bytes_of(node) for node in memory.in_place)
-        return MemoryUse(alias, memory.arena + most, sum(m.size for m in parts.modules.values()))
+        return MemoryUse(alias, memory.arena + most, parts.code)
 
     @property
     def overwrites(self) -> bool:
         """Whether a call may overwrite donated inputs."""
         return bool(self.memory.in_place)
-
-    def kernels(self) -> Kernels | None:
-        """The kernels, if the program is nothing else."""
-        segment = self._segments[0] if len(self._segments) == 1 else None
-        return segment.kernels if isinstance(segment, _Segment) else None
-
-    def layout(self) -> Layout:
-        """What `kernels` work on: how many slots there are, those of the outputs, and what all but inputs and outputs need."""
-        needed = {
-            slot: make for each in self._segments if isinstance(each, _Segment) for slot, make in each.makes
-        }
-        in_place = {
-            each.output: each.donor for s in self._segments if isinstance(s, _Segment) for each in s.in_place
-        }
-        return Layout(self._size, tuple(self._outputs), needed, in_place)
 
     def native(self) -> Native | None:
         """What a call path of its own needs of the program; None if Python's objects are not as native code knows them."""
@@ -331,10 +275,13 @@ class Program:
         ):
             return Native(matches, self.run, None, (), 0, (), self.overwrites, held)
         makes = dict(segment.makes)
+        run_matching: Callable[[int, int], int] = partial(
+            functions.run_matching, where, segment.kernels.address
+        )
         return Native(
             matches,
             self.run,
-            partial(functions.run_matching, where, segment.kernels.address),
+            _stoppable(run_matching) if segment.kernels.flows else run_matching,
             [makes[i] for i in slots],
             self._results,
             self._outputs,
@@ -345,60 +292,59 @@ class Program:
     def _slot(self, node: Any) -> int:
         return self._slots.setdefault(node, len(self._slots))
 
+    def _last_segment(self) -> _Segment:
+        """The kernels at the end of the program."""
+        last = self._segments[-1] if self._segments else None
+        if not isinstance(last, _Segment):
+            last = _Segment()
+            self._segments.append(last)
+        return last
+
     def _add_kernel(self, code: codegen.Code, there: set[Any]) -> None:
         """A kernel at the end of the program; `there` are the arrays that exist before it."""
-        if not self._segments or not isinstance(self._segments[-1], _Segment):
-            self._segments.append(_Segment())
-        segment = self._segments[-1]
-        assert isinstance(segment, _Segment)
+        segment = self._last_segment()
         module = self._parts.module(code.ir)
-        arguments = []
-        for number, node in enumerate(code.arguments):
-            if node in self._sizes.given:
-                slot = self._slot(_SIZES)
-                arguments.append((slot, 8 * self._sizes.dimensions.index(node)))
-                if _SIZES not in there:
-                    there.add(_SIZES)
-                    segment.makes.append((slot, lambda: self._numbers))
-                continue
-            offset = self.memory.places.get(node)
-            slot = self._slot(node if offset is None else _ARENA)
-            arguments.append((slot, (offset or 0) + code.origin(number)))
-            if offset is not None:
-                if _ARENA not in there:
-                    there.add(_ARENA)
-                    segment.makes.append((slot, BUFFERS.maker((self.memory.arena,), np.uint8)))
-            elif node not in there:
-                there.add(node)
-                shape = self._sizes.shape(self._parts.shapes.get(node, node.shape))
-                make = result_maker(shape, node.dtype)
-                donor = self.memory.in_place.get(node)
-                if donor is None:
-                    segment.makes.append((slot, make))
-                else:
-                    segment.in_place.append(_InPlace(slot, self._slots[donor], shape, node.dtype, make))
+        arguments = [
+            self._argument(segment, node, code.origin(number), there)
+            for number, node in enumerate(code.arguments)
+        ]
         finish = module.function("finish") if code.finishes else 0
         points, grain = map(self._sizes.number, (code.points, code.grain))
         segment.kernels.add(module.function("kernel"), finish, points, grain, arguments)
 
+    def _add_flow(self, step: Flow, there: set[Any]) -> None:
+        """A loop or branch at the end of the program."""
+        segment, flow = self._last_segment(), self._parts.flows[step.node]
+        arrays = [*step.sources, *step.results, *([step.node] if step.workspace else [])]
+        arguments = [self._argument(segment, node, 0, there) for node in arrays]
+        segment.kernels.add_flow(flow.function, flow.numbers, arguments, flow)
 
-_ARENA = object()  # stands for the block of all temporaries among the arrays of a call
+    def _argument(self, segment: _Segment, node: Any, origin: int, there: set[Any]) -> tuple[int, int]:
+        """The slot of an array, and how many bytes after its beginning what is meant is."""
+        if node in self._sizes.given:
+            slot = self._slot(_SIZES)
+            if _SIZES not in there:
+                there.add(_SIZES)
+                segment.makes.append((slot, lambda: self._numbers))
+            return slot, 8 * self._sizes.dimensions.index(node)
+        offset = self.memory.places.get(node)
+        if offset is not None:
+            slot = self._slot(ARENA)
+            if ARENA not in there:
+                there.add(ARENA)
+                segment.makes.append((slot, BUFFERS.maker((self.memory.arena,), np.uint8)))
+            return slot, offset + origin
+        slot = self._slot(node)
+        if node not in there:
+            there.add(node)
+            shape = self._sizes.shape(self._parts.shapes.get(node, node.shape))
+            make = result_maker(shape, node.dtype)
+            donor = self.memory.in_place.get(node)
+            if donor is None:
+                segment.makes.append((slot, make))
+            else:
+                segment.in_place.append(_InPlace(slot, self._slots[donor], shape, node.dtype, make))
+        return slot, origin
+
+
 _SIZES = object()  # stands for the array of the sizes of symbolic dimensions
-
-
-def _only_views(graph: Any, steps: Sequence[Step]) -> dict[Any, Any]:
-    """The views through which alone the results of kernels are seen, and those results."""
-    taken = {*graph.inputs, *graph.outputs}
-    read: set[Any] = set()  # by host ops
-    for step in steps:
-        if isinstance(step, Host):
-            read.update(step.node.src)
-            taken.update((step.node, *step.node.src))
-    made: dict[Any, Any] = {}
-    for step in steps:
-        if not isinstance(step, View) or step.node not in graph.outputs or step.node in read:
-            continue
-        if step.source not in taken:
-            taken.add(step.source)
-            made[step.node] = step.source
-    return made

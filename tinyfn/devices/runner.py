@@ -6,6 +6,8 @@
     for each kernel: address, address of its finish (or 0), points, grain, number of arguments,
                      for each argument: index of an array in the list that a call hands over, offset in bytes
 
+Loops and branches are among them: for these points are -1, and the grain is the address of numbers (`flow_runner.py`).
+
 A call hands over the list itself; native code reads the arrays' addresses from it (`layout.py`), or, on a Python whose lists and
 arrays look different, a table of addresses made for it. What a call changes is on its own stack, so calls may run at once."""
 
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..lower.function import GRAIN
 from ..lower.target import host_target
 from . import layout
 from .cpu import compile_ir
@@ -38,14 +41,15 @@ _FROM_TABLE = """
 _RUN = f"""
 {DECLARATION}
 
-define internal void @run(ptr %kernels, ptr %items) {{
+define internal void @run(ptr %kernels, ptr %items, ptr %context) {{
 entry:
   %most = load i64, ptr %kernels, align 8
   %count.address = getelementptr inbounds i64, ptr %kernels, i64 1
   %count = load i64, ptr %count.address, align 8
   %first = getelementptr inbounds i64, ptr %kernels, i64 2
   %table = alloca ptr, i64 %most, align 16
-  br label %loop
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %loop, label %done
 loop:
   %k = phi i64 [ 0, %entry ], [ %k.next, %after ]
   %record = phi ptr [ %first, %entry ], [ %record.next, %after ]
@@ -74,6 +78,16 @@ BASE
   %a.more = icmp slt i64 %a.next, %arguments
   br i1 %a.more, label %fill, label %call
 call:
+  %flows = icmp slt i64 %points, 0
+  br i1 %flows, label %flow, label %parallel
+flow:
+  %numbers = load ptr, ptr %grain.address, align 8
+  call void %kernel(ptr %numbers, ptr %table, ptr %context)
+  %stopped.address = getelementptr inbounds i64, ptr %context, i64 1
+  %stopped = load i64, ptr %stopped.address, align 8
+  %stops = icmp ne i64 %stopped, 0
+  br i1 %stops, label %done, label %after
+parallel:
   call void @{SYMBOL}(ptr %kernel, ptr %table, i64 %points, i64 %grain)
   %finishes = icmp ne ptr %finish, null
   br i1 %finishes, label %last, label %after
@@ -88,12 +102,21 @@ after:
 done:
   ret void
 }}
+"""
+# The same for other native code, which finds arrays by a table of addresses.
+RUN_TABLE = _RUN.replace("BASE", _FROM_TABLE)
 
-define void @tinyfn_run(ptr %kernels, ptr %argument) {{
+# 1 if it was stopped, else 0. The context of a call: how much work was done since signals were looked at, whether to stop.
+_ENTRY = """
+define i64 @tinyfn_run(ptr %kernels, ptr %argument) {
+  %context = alloca [2 x i64], align 16
+  store [2 x i64] zeroinitializer, ptr %context, align 16
 ITEMS
-  call void @run(ptr %kernels, ptr %items)
-  ret void
-}}
+  call void @run(ptr %kernels, ptr %items, ptr %context)
+  %stopped.address = getelementptr inbounds i64, ptr %context, i64 1
+  %stopped = load i64, ptr %stopped.address, align 8
+  ret i64 %stopped
+}
 """
 _LIST_ITEMS = f"""
   %items.address = getelementptr inbounds i8, ptr %argument, i64 {layout.ITEMS}
@@ -178,7 +201,8 @@ define i64 @tinyfn_matches(ptr %expected, ptr %list) {{
   ret i64 %result
 }}
 
-; 1 and all kernels have run if it does; after them, the `outputs` arrays that follow in the list are read-only.
+; 1 and all kernels have run if it does, 2 if they were stopped; after them, the `outputs` arrays that follow in the list are
+; read-only.
 define i64 @tinyfn_run_matching(ptr %expected, ptr %kernels, ptr %list, i64 %outputs) {{
 entry:
   %items.address = getelementptr inbounds i8, ptr %list, i64 {layout.ITEMS}
@@ -186,7 +210,9 @@ entry:
   %right = call i1 @matches(ptr %expected, ptr %items)
   br i1 %right, label %go, label %no
 go:
-  call void @run(ptr %kernels, ptr %items)
+  %context = alloca [2 x i64], align 16
+  store [2 x i64] zeroinitializer, ptr %context, align 16
+  call void @run(ptr %kernels, ptr %items, ptr %context)
   %inputs = load i64, ptr %expected, align 8
   %end = add i64 %inputs, %outputs
   br label %seal
@@ -204,102 +230,20 @@ seal.body:
   %i.next = add nuw nsw i64 %i, 1
   br label %seal
 yes:
-  ret i64 1
+  %stopped.address = getelementptr inbounds i64, ptr %context, i64 1
+  %stopped = load i64, ptr %stopped.address, align 8
+  %result = add i64 %stopped, 1
+  ret i64 %result
 no:
   ret i64 0
 }}
 """
 
 
-# Kernels again and again, on arrays that are found by a table of addresses. After each step: copies (to and from which entry of
-# the table, bytes), swaps of entries, and each entry goes on by its stride.
-_LOOP = """
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define void @tinyfn_loop(ptr %kernels, ptr %table, ptr %strides, i64 %entries,
-                         ptr %copies, i64 %copied, ptr %swaps, i64 %swapped, i64 %steps) {
-entry:
-  br label %head
-head:
-  %step = phi i64 [ 0, %entry ], [ %step.next, %after ]
-  %step.more = icmp slt i64 %step, %steps
-  br i1 %step.more, label %body, label %done
-body:
-  call void @run(ptr %kernels, ptr %table)
-  br label %copy
-copy:
-  %c = phi i64 [ 0, %body ], [ %c.next, %copy.body ]
-  %c.more = icmp slt i64 %c, %copied
-  br i1 %c.more, label %copy.body, label %swap
-copy.body:
-  %record = getelementptr inbounds [3 x i64], ptr %copies, i64 %c
-  %to = load i64, ptr %record, align 8
-  %from.address = getelementptr inbounds i64, ptr %record, i64 1
-  %from = load i64, ptr %from.address, align 8
-  %bytes.address = getelementptr inbounds i64, ptr %record, i64 2
-  %bytes = load i64, ptr %bytes.address, align 8
-  %target.address = getelementptr inbounds ptr, ptr %table, i64 %to
-  %target = load ptr, ptr %target.address, align 8
-  %source.address = getelementptr inbounds ptr, ptr %table, i64 %from
-  %source = load ptr, ptr %source.address, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-  %c.next = add nuw nsw i64 %c, 1
-  br label %copy
-swap:
-  %s = phi i64 [ 0, %copy ], [ %s.next, %swap.body ]
-  %s.more = icmp slt i64 %s, %swapped
-  br i1 %s.more, label %swap.body, label %advance
-swap.body:
-  %pair = getelementptr inbounds [2 x i64], ptr %swaps, i64 %s
-  %one = load i64, ptr %pair, align 8
-  %other.address = getelementptr inbounds i64, ptr %pair, i64 1
-  %other = load i64, ptr %other.address, align 8
-  %one.place = getelementptr inbounds ptr, ptr %table, i64 %one
-  %other.place = getelementptr inbounds ptr, ptr %table, i64 %other
-  %one.value = load ptr, ptr %one.place, align 8
-  %other.value = load ptr, ptr %other.place, align 8
-  store ptr %other.value, ptr %one.place, align 8
-  store ptr %one.value, ptr %other.place, align 8
-  %s.next = add nuw nsw i64 %s, 1
-  br label %swap
-advance:
-  %e = phi i64 [ 0, %swap ], [ %e.next, %advance.body ]
-  %e.more = icmp slt i64 %e, %entries
-  br i1 %e.more, label %advance.body, label %after
-advance.body:
-  %stride.address = getelementptr inbounds i64, ptr %strides, i64 %e
-  %stride = load i64, ptr %stride.address, align 8
-  %place = getelementptr inbounds i64, ptr %table, i64 %e
-  %value = load i64, ptr %place, align 8
-  %moved = add i64 %value, %stride
-  store i64 %moved, ptr %place, align 8
-  %e.next = add nuw nsw i64 %e, 1
-  br label %advance
-after:
-  %step.next = add nuw nsw i64 %step, 1
-  br label %head
-done:
-  ret void
-}
-"""
-
-
-@cache
-def loop_runner() -> Callable[..., None]:
-    """`tinyfn_loop`: called with addresses of kernels, table and strides, the number of entries of these, the addresses and
-    numbers of copies and swaps, and the number of steps."""
-    text = _RUN.replace("BASE", _FROM_TABLE).replace("ITEMS", _TABLE_ITEMS) + _LOOP
-    module = compile_ir(text, host_target(), symbols=symbols())
-    module.keep_forever()
-    address, number = ctypes.c_void_p, ctypes.c_int64
-    kinds = (address, address, address, number, address, number, address, number, number)
-    return ctypes.CFUNCTYPE(None, *kinds)(module.function("tinyfn_loop"))
-
-
 class Runner(NamedTuple):
     """The native functions, called with addresses; the last two are None where the layout of objects is not known."""
 
-    run: Callable[[int, list[Any]], None]
+    run: Callable[[int, list[Any]], int]
     matches: Callable[[int, int], int] | None
     run_matching: Callable[[int, int, int, int], int] | None
 
@@ -309,17 +253,18 @@ def runner() -> Runner:
     """The native functions, compiled the first time."""
     known = layout.is_known()
     text = _RUN.replace("BASE", _FROM_LIST if known else _FROM_TABLE)
-    text = text.replace("ITEMS", _LIST_ITEMS if known else _TABLE_ITEMS)
+    text += _ENTRY.replace("ITEMS", _LIST_ITEMS if known else _TABLE_ITEMS)
     if known:
         text += _MATCHES
     module = compile_ir(text, host_target(), symbols=symbols())
     module.keep_forever()
-    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(module.function("tinyfn_run"))
+    native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(module.function("tinyfn_run"))
     if not known:
 
-        def run(kernels: int, arrays: list[Any]) -> None:
+        def run(kernels: int, arrays: list[Any]) -> int:
             table = array("q", [v.ctypes.data if isinstance(v, np.ndarray) else 0 for v in arrays])
-            native(kernels, table.buffer_info()[0])
+            stopped: int = native(kernels, table.buffer_info()[0])
+            return stopped
 
         return Runner(run, None, None)
     matches = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -334,12 +279,14 @@ def runner() -> Runner:
 
 
 class Kernels:
-    """Kernels to run one after another, on arrays in a list."""
+    """Kernels to run one after another, on arrays in a list. `work` is about what they do, without loops and branches."""
 
     def __init__(self) -> None:
         self._records: list[int] = []
         self._most = 1
+        self._held: list[Any] = []
         self.count = 0
+        self.work = 0
         self.memory = array("q")
         self.address = 0
 
@@ -348,16 +295,34 @@ class Kernels:
     ) -> None:
         """One more kernel; its arguments are indices in the list, and offsets."""
         assert arguments, "a kernel writes something"
-        self._records += [kernel, finish, points, grain, len(arguments)]
+        self._add((kernel, finish, points, grain), arguments)
+        self.work += LEAST + GRAIN * points // grain
+
+    def add_flow(self, function: int, numbers: int, arguments: Sequence[tuple[int, int]], held: Any) -> None:
+        """A loop or branch, which the function runs by what the numbers say, and what keeps these alive."""
+        self._add((function, 0, -1, numbers), arguments)
+        self._held.append(held)
+        self.work += LEAST
+
+    def _add(self, head: Sequence[int], arguments: Sequence[tuple[int, int]]) -> None:
+        self._records += [*head, len(arguments)]
         for index, offset in arguments:
             self._records += [index, offset]
         self._most = max(self._most, len(arguments))
         self.count += 1
 
+    @property
+    def flows(self) -> bool:
+        """Whether there are loops or branches among them, which may be stopped."""
+        return bool(self._held)
+
     def complete(self) -> None:
         """No more kernels."""
         self.memory = array("q", [self._most, self.count, *self._records])
         self.address = self.memory.buffer_info()[0]
+
+
+LEAST = 1 << 10  # the work that it is to call a kernel
 
 
 def expectation(avals: Sequence[Any]) -> array[int]:

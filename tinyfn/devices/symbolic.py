@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..lower.sizes import Sizes
-from .program import MemoryUse, Parts, Program
+from .parts import FormOf, Parts, no_form
+from .program import MemoryUse, Program
 
 MOST_LAYOUTS = 64
 
@@ -20,10 +21,14 @@ class SymbolicProgram:
     """A graph with symbolic dimensions, compiled. Call it with the values of its inputs, of any sizes within bounds."""
 
     def __init__(
-        self, graph: Any, host_step: Callable[[Any], Callable[..., Any]], donated: Iterable[int] = ()
+        self,
+        graph: Any,
+        host_step: Callable[[Any], Callable[..., Any]],
+        donated: Iterable[int] = (),
+        form_of: FormOf = no_form,
     ):
         self.graph, self._host_step, self._donated = graph, host_step, tuple(donated)
-        self.parts = Parts(graph)
+        self.parts = Parts(graph, form_of)
         for code in self.parts.codes:
             if code is not None:
                 self.parts.module(code.ir)

@@ -25,7 +25,7 @@ from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .gemm_nest import match
 from .index import LOAD
-from .nest import Host, Kernel, Nest, Pass, Step, View
+from .nest import Flow, Host, Kernel, Nest, Pass, ProgramStep, View
 from .sizes import NO_SIZES, Sizes
 
 ALIGNMENT = 64  # bytes, of places in the arena
@@ -43,12 +43,14 @@ class MemoryPlan(NamedTuple):
     last: dict[UOp, int]
 
 
-def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
+def reads_and_writes(step: ProgramStep) -> tuple[list[UOp], list[UOp]]:
     """The arrays that a step reads and those that it writes; what a kernel writes and reads again is written only."""
     if isinstance(step, Host):
         return list(step.node.src), [step.node]
     if isinstance(step, View):
         return [step.source], [step.node]
+    if isinstance(step, Flow):
+        return list(dict.fromkeys(step.sources)), list(step.results)
     nests = (*step.parts, *step.finish)
     written = dict.fromkeys(node for nest in nests for node in nest.stored)
     read = dict.fromkeys(node for nest in nests for node in nest.loaded)
@@ -59,7 +61,7 @@ def reads_and_writes(step: Step) -> tuple[list[UOp], list[UOp]]:
 def plan(
     inputs: Sequence[UOp],
     outputs: Iterable[UOp],
-    steps: Sequence[Step],
+    steps: Sequence[ProgramStep],
     donated: Iterable[UOp] = (),
     sizes: Sizes = NO_SIZES,
 ) -> MemoryPlan:
@@ -71,7 +73,7 @@ def plan(
     last = {node: -1 for node in inputs}
     for i, (read, written) in enumerate(uses):
         last.update(dict.fromkeys((*read, *written), i))
-        if not isinstance(steps[i], Kernel):
+        if isinstance(steps[i], (Host, View)):
             by_host.update(read, written)
     for step in reversed(steps):  # a view may be one of a view
         if isinstance(step, View):
@@ -89,8 +91,8 @@ def plan(
     for node in spare.waiting(last, -1):
         spare.add(node)
     for i, (step, (_, written)) in enumerate(zip(steps, uses, strict=True)):
-        if isinstance(step, Kernel):
-            over = _replaceable(step)
+        if isinstance(step, (Kernel, Flow)):
+            over = _replaceable(step) if isinstance(step, Kernel) else step.over
             taken: set[UOp] = set()
             for node in written:
                 candidates = [n for n in over.get(node, ()) if n not in taken and last[n] == i]
@@ -106,6 +108,9 @@ def plan(
                     if giver is not None:
                         taken.add(giver)
                     places[node] = arena.take(size) if giver is None else places[giver]
+            if isinstance(step, Flow) and step.workspace:
+                places[step.node] = arena.take(step.workspace)
+                arena.give_back(places[step.node], step.workspace)
             for node in (*uses[i][0], *written):
                 if node in places and node not in taken and last[node] == i:
                     arena.give_back(places[node], bytes_of(node))

@@ -104,7 +104,20 @@ class View(NamedTuple):
     source: UOp
 
 
+class Flow(NamedTuple):
+    """A loop or branch that runs natively: it reads `sources` in memory, writes `results`, and works in so many bytes.
+
+    `over` names for some of the results the source in whose memory they may be, if nobody else needs that."""
+
+    node: UOp
+    sources: tuple[UOp, ...]
+    results: tuple[UOp, ...]
+    workspace: int
+    over: dict[UOp, list[UOp]]
+
+
 Step = Kernel | Host | View
+ProgramStep = Step | Flow
 
 
 def result(node: UOp) -> UOp:

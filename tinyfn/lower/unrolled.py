@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import scalar
@@ -107,20 +108,29 @@ class _Expanded:
         return cast(const(0, wide) if total is None else total, node.dtype)
 
 
+class LoopCode(NamedTuple):
+    """The IR of a loop, and about how many instructions a step is."""
+
+    text: str
+    work: int
+
+
 def loop_code(
     body: Graph, constants: int, carries: int, reverse: bool = False, condition: Graph | None = None
-) -> str | None:
+) -> LoopCode | None:
     """The IR of a scan over this body, or of a loop as long as a condition holds; None if the body is no straight line.
 
-    It defines `i64 kernel(ptr arguments, i64 length)`, which takes the number of steps, or the most that there may be, and gives
-    how many it took. The arguments are addresses of row-major arrays: constants, first carries, xs, last carries, ys. The last
-    carries may be in the place of the first ones."""
+    It defines `i64 kernel(ptr arguments, i64 begin, i64 end, i64 length)`, which takes the steps from begin to end of a loop of
+    `length` steps, and gives the number of the step that it did not take any more. The arguments are addresses of row-major
+    arrays: constants, carries at the beginning, xs, carries at the end, ys. The last carries may be in the place of the first."""
     outputs = [*body.outputs]
     if condition is not None:
         outputs += condition.inline(body.inputs)
     try:
         expanded = _Expanded(body.inputs, outputs)
-        return _Loop(body, constants, carries, reverse).text(expanded.outputs)
+        loop = _Loop(body, constants, carries, reverse)
+        text = loop.text(expanded.outputs)
+        return LoopCode(text, len(loop.head) + len(loop.inside))
     except _Unsuitable:
         return None
 
@@ -165,7 +175,7 @@ class _Loop(ScalarCode):
             for i, node in enumerate(inputs[constants : constants + carries])
         ]
         self.out = self.head
-        more = self.op("icmp slt i64 %step, %length")
+        more = self.op("icmp ult i64 %step, %end")
         for (goes_on,) in elements[len(outputs) :]:
             more = self.op(f"and i1 {more}, {self._values([goes_on], self.head)[0]}")
         self.out = self.inside
@@ -184,12 +194,12 @@ class _Loop(ScalarCode):
                 phis.append(f"  %c{i}_{k} = phi {register_type(dtype)} [ {a}, %entry ], [ {b}, %body ]")
                 self._write(dtype, f"%c{i}_{k}", self._addresses[len(inputs) + i], str(k))
         lines = [
-            "define i64 @kernel(ptr noalias %arguments, i64 %length) {",
+            "define i64 @kernel(ptr noalias %arguments, i64 %begin, i64 %end, i64 %length) {",
             "entry:",
             *self.before,
             "  br label %head",
             "head:",
-            "  %step = phi i64 [ 0, %entry ], [ %next, %body ]",
+            "  %step = phi i64 [ %begin, %entry ], [ %next, %body ]",
             *phis,
             *self.head,
             f"  br i1 {more}, label %body, label %done",

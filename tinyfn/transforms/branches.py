@@ -220,7 +220,10 @@ def as_seen_by(lanes: UOp, size: Any, args: Sequence[UOp], batched: Sequence[boo
     if any lane is marked."""
     if size == 0:
         return list(args)
-    first = prims.reshape(prims.argmax(lanes, axis=0, dtype=dtypes.int32), shape=(1,))
+    # Not argmax, which is no part of a kernel.
+    numbers = prims.iota.node(dtype=dtypes.int32, shape=(size,), axis=0)
+    marked = prims.where(lanes, numbers, full_like(numbers, 2**31 - 1))  # clipped
+    first = prims.reshape(prims.reduce_min(marked, axes=(0,)), shape=(1,))
     any_lane = prims.reduce_or(lanes, axes=(0,))
     seen = []
     for x, has_axis in zip(args, batched, strict=True):

@@ -11,10 +11,11 @@ from ..devices import default_device as default_device
 from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed
-from ..trace.uop import UOp
+from ..trace.uop import UOp, input_node, rebuild
+from .branches import cond
 from .loops import scan
 from .pruning import prune
-from .structured import Structured, replace_calls
+from .structured import Structured, checkpoint_call, replace_calls
 from .while_loops import while_loop
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 def platform() -> str:
     """What programs run on now: "cuda", or "cpu" for all else."""
     return "cuda" if default_device() == "cuda" else "cpu"
+
+
+def is_compiled_for_cpu() -> bool:
+    """Whether programs are code for the CPU, and run."""
+    return default_device() == "cpu"
 
 
 class Executable:
@@ -88,11 +94,11 @@ class Executable:
         if self.compiled.is_symbolic:
             from ..devices.symbolic import SymbolicProgram
 
-            self._made = symbolic = SymbolicProgram(self.compiled, _host_step, self.donated)
+            self._made = symbolic = SymbolicProgram(self.compiled, _host_step, self.donated, form_of)
             self.overwrites = symbolic.overwrites and device != "null"
             self._run = self._zeros if device == "null" else symbolic.run
             return
-        self._made = program = Program(self.compiled, _host_step, self.donated)
+        self._made = program = Program(self.compiled, _host_step, self.donated, form_of=form_of)
         if device == "null":
             self._run = self._zeros
             return
@@ -132,7 +138,7 @@ class Executable:
             shown = lowered(self.compiled)
             program = TimedProgram(
                 self.compiled,
-                _host_step,
+                _whole_step,
                 self.donated,
                 lambda seconds: report.emit(report.run(shown, seconds)),
             )
@@ -142,43 +148,81 @@ class Executable:
 
 def _host_step(node: UOp) -> Callable[..., Any]:
     """What computes a node that is no part of a kernel: by programs of their own for the graphs it holds, or its reference."""
-    if isinstance(node.op, Structured):
-        op, params = node.op, node.params
-        native = _native_loop(node) if default_device() == "cpu" else None
-        return native or (lambda *args: op.execute(compiled, args, **params))
-    return step(node)
+    if not isinstance(node.op, Structured):
+        return step(node)
+    op, params = node.op, node.params
+    return lambda *args: op.execute(compiled, args, **params)
 
 
-def _native_loop(node: UOp) -> Callable[..., Any] | None:
-    """One native function for a loop whose steps are a few scalar operations."""
-    params = node.params
-    if node.op is scan:
-        body, condition, length, reverse = params["graph"], None, params["length"], params["reverse"]
-        carries = params["carries"]
-    elif node.op is while_loop:
-        body, condition, reverse = params["body"], params["condition"], False
-        length = params["max_steps"]
-        carries = len(body.outputs)
-    else:
+def _whole_step(node: UOp) -> Callable[..., Any]:
+    """The same for a program without loops and branches of its own: each is a program."""
+    if form_of(node) is None:
+        return _host_step(node)
+    run = compiled(alone(node))
+    return lambda *args: run(list(args))
+
+
+def alone(node: UOp) -> Graph:
+    """A graph of one op that has several results."""
+    inputs = [input_node(s.dtype, s.shape) for s in node.src]
+    return Graph(inputs, Structured.results(rebuild(node, tuple(inputs))), name=node.op.name)
+
+
+def form_of(node: UOp) -> Any:
+    """What loop or branch (`lower.flow`) an op is; None if it is none, or one that can't run natively."""
+    make = _FORMS.get(node.op)
+    if make is None or node.op.has_effects(node.params):
         return None
-    constants = params["constants"]
+    if any(not isinstance(n, int) for source in node.src for n in source.shape):
+        return None
+    return make(node.params)
 
-    def make() -> Callable[..., Any] | None:
-        from ..devices.loops import NativeLoop, kernel_loop
-        from ..lower.unrolled import loop_code
 
-        step = simplified(body)
-        test = None if condition is None else simplified(condition)
-        text = loop_code(step, constants, carries, reverse, test)
-        if text is not None:
-            return NativeLoop(text, step, length, constants, carries)
-        return (
-            kernel_loop(step, _host_step, length, constants, carries, reverse) if condition is None else None
-        )
+def runs_natively(node: UOp) -> bool:
+    """Whether an op that holds graphs is a step of a program on the CPU, of which nothing runs in Python."""
+    from ..devices.parts import Parts
 
-    key = "native loop", condition, length, constants, carries, reverse
-    found: list[Callable[..., Any] | None] = body.derive(key, lambda: [make()])
-    return found[0]
+    return form_of(node) is not None and Parts(alone(node), form_of, natively=True).is_native
+
+
+def _scan_form(params: Any) -> Any:
+    from ..lower.flow import Loop
+
+    return Loop(
+        simplified(params["graph"]),
+        None,
+        params["length"],
+        params["constants"],
+        params["carries"],
+        params["reverse"],
+    )
+
+
+def _while_form(params: Any) -> Any:
+    from ..lower.flow import Loop
+
+    body, test = simplified(params["body"]), simplified(params["condition"])
+    return Loop(body, test, params["max_steps"], params["constants"], len(body.outputs), reverse=False)
+
+
+def _cond_form(params: Any) -> Any:
+    from ..lower.flow import Branch
+
+    return Branch(tuple(map(simplified, params["branches"])), indexed=True)
+
+
+def _call_form(params: Any) -> Any:
+    from ..lower.flow import Branch
+
+    return Branch((simplified(params["graph"]),), indexed=False)
+
+
+_FORMS: dict[Any, Callable[[Any], Any]] = {
+    scan: _scan_form,
+    while_loop: _while_form,
+    cond: _cond_form,
+    checkpoint_call: _call_form,
+}
 
 
 def simplified(graph: Graph) -> Graph:

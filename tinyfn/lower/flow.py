@@ -1,0 +1,104 @@
+"""Control flow within programs: loops and branches whose graphs consist of kernels, so that nothing of them runs in Python.
+
+What a loop or branch is, is said by who knows its op (`transforms/executable.py`), as a `Loop` or a `Branch`. A program that can
+run it has a `Flow` in the place of the op and of those that take its results apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from ..trace.graph import Graph
+from ..trace.uop import OUTPUT, UOp, output
+from .nest import Flow, Host, ProgramStep, Step, View
+
+
+class Loop(NamedTuple):
+    """A loop over `body`, a graph from constants, carries and xs to carries and ys, of `length` steps; `reverse`: from the last.
+
+    With a `test`, a graph from constants and carries to a bool, it ends before the first step where that does not hold; then
+    `length` is the most steps that there may be, None for any number, and there are neither xs nor ys."""
+
+    body: Graph
+    test: Graph | None
+    length: int | None
+    constants: int
+    carries: int
+    reverse: bool
+
+
+class Branch(NamedTuple):
+    """One of several graphs on the same arguments, chosen by an int32 before these; or, if it is not `indexed`, the only one."""
+
+    branches: tuple[Graph, ...]
+    indexed: bool
+
+
+Form = Loop | Branch
+
+
+def with_test(loop: Loop) -> Graph:
+    """The body of a loop, which also gives whether the loop goes on with the carry that it gives."""
+    body, test = loop.body, loop.test
+    if test is None:
+        return body
+
+    def make() -> Graph:
+        goes_on = test.inline([*body.inputs[: loop.constants], *body.outputs])
+        return Graph(body.inputs, [*body.outputs, *goes_on], name=body.name)
+
+    return body.derive(("with test", test), make)
+
+
+class Native(Protocol):
+    """What runs a loop or branch: it needs so many bytes to work in, and writes a result over a source if it is so told; these
+    are pairs of their numbers."""
+
+    @property
+    def workspace(self) -> int: ...
+    @property
+    def over(self) -> Sequence[tuple[int, int]]: ...
+
+
+N = TypeVar("N", bound=Native)
+
+
+def with_flow(
+    steps: Sequence[Step], outputs: Sequence[UOp], native: Callable[[UOp], N | None]
+) -> tuple[list[ProgramStep], dict[UOp, N]]:
+    """The steps with a `Flow` for each op for which `native` gives what runs it, and what it gave; views that nobody needs any
+    more are left out."""
+    found = {
+        step.node: what
+        for step in steps
+        if isinstance(step, Host) and (what := native(step.node)) is not None
+    }
+    if not found:
+        return list(steps), found
+    source_of = {step.node: step.source for step in steps if isinstance(step, View)}
+    made: list[ProgramStep] = []
+    for step in steps:
+        if isinstance(step, Host) and step.node in found:
+            node = step.node
+            sources = tuple([in_memory(s, source_of) for s in node.src])
+            results = tuple([output(node, i) for i in range(len(node.shape))])
+            over = {
+                results[result]: [sources[source]]
+                for result, source in found[node].over
+                if sources.count(sources[source]) == 1
+            }
+            made.append(Flow(node, sources, results, found[node].workspace, over))
+        elif not (isinstance(step, Host) and step.node.op is OUTPUT and step.node.src[0] in found):
+            made.append(step)
+    needed = {*outputs}
+    for each in made:
+        if isinstance(each, Host):
+            needed.update(each.node.src)
+    return [each for each in made if not isinstance(each, View) or each.node in needed], found
+
+
+def in_memory(node: UOp, source_of: dict[UOp, UOp]) -> UOp:
+    """The array of which a node is a view, or the node itself."""
+    while node in source_of:
+        node = source_of[node]
+    return node
