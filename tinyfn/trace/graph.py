@@ -191,6 +191,22 @@ class Graph:
         return f"<Graph {self.name}({arguments}) -> ({results})>"
 
 
+def structure(value: Any) -> Any:
+    """What compares equal for graphs that are the same but for their inputs, and for tuples with such graphs; else the value."""
+    if isinstance(value, tuple):
+        return tuple(map(structure, value))
+    if not isinstance(value, Graph):
+        return value
+    number = {node: i for i, node in enumerate(value.inputs)}
+    nodes: list[Any] = [(node.dtype, node.shape) for node in value.inputs]
+    for node in value.nodes():
+        if node not in number:
+            number[node] = len(number)
+            sources = tuple([number[s] for s in node.src])
+            nodes.append((node.op, structure(node.arg), node.dtype, node.shape, sources))
+    return Graph, tuple(nodes), tuple([number[node] for node in value.outputs])
+
+
 def fixed(value: Any, sizes: Mapping[UOp, int]) -> Any:
     """A shape, or an op's parameter, with numbers in the place of symbolic dimensions."""
     if isinstance(value, tuple):

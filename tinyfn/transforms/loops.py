@@ -19,8 +19,9 @@ from ..trace.graph import Graph
 from ..trace.prim import Aval, Sample, broadcast_to_batch, instantiate, spell, zeros_like
 from ..trace.prims.movement import move_axis
 from ..trace.uop import UOp, depends_on, input_node, toposort
+from . import eager
 from .jvp import jvp_graph
-from .structured import BatchAxis, Prepare, Structured, check_arguments
+from .structured import BatchAxis, Prepare, Structured, check_arguments, step_by_step
 from .vjp import Reverse, differentiated_nodes, reverse
 from .vmap import batch_graph
 
@@ -268,6 +269,12 @@ class Scan(Structured):
         if list(zip(found, shapes, strict=True))[:carries] != before:
             raise TypeError(f"scan: the body {graph!r} gives another carry than the one that it is given")
         return found, (*shapes[:carries], *[(length, *shape) for shape in shapes[carries:]])
+
+    def reference(self, *args: Any, **params: Any) -> list[Any]:
+        is_much = params["length"] * eager.work(params["graph"]) >= eager.WORTH_IT
+        if is_much and eager.is_compiled(self, params):
+            return eager.run_compiled(self, args, params)
+        return self.execute(step_by_step, args, **params)
 
     def execute(
         self,

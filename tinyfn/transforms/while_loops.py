@@ -20,6 +20,7 @@ from ..trace.errors import user_line
 from ..trace.graph import Graph
 from ..trace.prim import Sample, broadcast_to_batch, instantiate
 from ..trace.uop import UOp, const, input_node
+from . import eager
 from .branches import as_seen_by, cond, where_lanes
 from .loops import Parts, batched_body, body_with_tangents, closed_over_carries, scan, with_tangents_apart
 from .structured import (
@@ -29,6 +30,7 @@ from .structured import (
     check_arguments,
     checkpoint_call,
     cotangents_or_zeros,
+    step_by_step,
 )
 from .vjp import reverse
 from .vmap import batch_graph
@@ -172,7 +174,19 @@ class While(Structured):
             )
         return found
 
-    def execute(
+    def reference(self, *args: Any, **params: Any) -> list[Any]:
+        most, body = params["max_steps"], params["body"]
+        few = eager.WORTH_IT // (1 + eager.work(body, params["condition"]))
+        if (most is None or most > few) and eager.is_compiled(self, params):
+            carry, steps = self._run(step_by_step, args, **params | {"max_steps": few + 1})
+            # What has been done so far is done again, so that the result does not depend on where that was.
+            return eager.run_compiled(self, args, params) if steps > few else carry
+        return self.execute(step_by_step, args, **params)
+
+    def execute(self, prepare: Prepare, args: Sequence[Any], **params: Any) -> list[Any]:
+        return self._run(prepare, args, **params)[0]
+
+    def _run(
         self,
         prepare: Prepare,
         args: Sequence[Any],
@@ -181,13 +195,14 @@ class While(Structured):
         body: Graph,
         constants: int,
         max_steps: int | None,
-    ) -> list[Any]:
+    ) -> tuple[list[Any], int]:
+        """The last carry, and the number of steps."""
         goes_on, step = prepare(condition), prepare(body)
         fixed, carry, steps = list(args[:constants]), list(args[constants:]), 0
         while steps != max_steps and goes_on([*fixed, *carry])[0]:
             carry = step([*fixed, *carry])
             steps += 1
-        return carry
+        return carry, steps
 
     def jvp_results(
         self,
