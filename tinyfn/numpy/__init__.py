@@ -191,6 +191,7 @@ from .floats import (
 )
 from .functional import (
     allclose,
+    apply_along_axis,
     array_equal,
     array_equiv,
     can_cast,
@@ -213,7 +214,6 @@ from .functional import (
     vectorize,
 )
 from .indexing import (
-    apply_along_axis,
     argwhere,
     choose,
     compress,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +15,7 @@ from ..trace import operators as o
 from ..trace.array import Array, is_scalar
 from ..trace.index import reshape
 from ..trace.indexing import getitem
-from .common import ArrayLike, DTypeLike, at_user, cast, operand, operands
+from .common import ArrayLike, DTypeLike, at_user, axis_of, cast, operand, operands, permute
 from .floats import imag, isclose
 from .logic import bitwise_and, equal, isnan, where
 from .reductions import all as all_
@@ -88,6 +89,22 @@ def vectorize(
         return function(*squeezed)
 
     return vectorized
+
+
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
+    """The function of each 1-d slice along an axis; what it returns takes the place of that axis."""
+    from ..transforms.vmap import vmap
+
+    x = operand(arr, "apply_along_axis")
+    place = axis_of(axis, x.ndim, "apply_along_axis")
+    x = permute(x, [*[i for i in range(x.ndim) if i != place], place])
+    lead = x.shape[:-1]
+    result: Array = vmap(lambda row: func1d(row, *args, **kwargs))(reshape(x, (prod(lead), x.shape[-1])))
+    result = reshape(result, (*lead, *result.shape[1:]))
+    inner = range(len(lead), result.ndim)
+    return permute(result, [*range(place), *inner, *range(place, len(lead))])
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:

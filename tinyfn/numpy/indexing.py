@@ -3,7 +3,7 @@ values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -34,7 +34,6 @@ from .common import (
     iota,
     number,
     operand,
-    permute,
     promoted,
     sequence,
 )
@@ -384,19 +383,3 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     where_new = np.where(at < 0, at + n, at).reshape(-1)
     order = np.insert(np.arange(n), where_new if at.ndim else int(where_new[0]), n + np.arange(count))
     return take(concatenate_arrays([x, new], place), order, place)
-
-
-def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
-) -> Array:
-    """The function of each 1-d slice along an axis; what it returns takes the place of that axis."""
-    from ..transforms.vmap import vmap
-
-    x = operand(arr, "apply_along_axis")
-    place = axis_of(axis, x.ndim, "apply_along_axis")
-    x = permute(x, [*[i for i in range(x.ndim) if i != place], place])
-    lead = x.shape[:-1]
-    result: Array = vmap(lambda row: func1d(row, *args, **kwargs))(reshape(x, (prod(lead), x.shape[-1])))
-    result = reshape(result, (*lead, *result.shape[1:]))
-    inner = range(len(lead), result.ndim)
-    return permute(result, [*range(place), *inner, *range(place, len(lead))])
