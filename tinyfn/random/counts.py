@@ -15,7 +15,7 @@ from ..trace.array import Array
 from ..trace.dtype import DType
 from ..trace.errors import user_line
 from .distributions import float_dtype, parameter, unit_uniform
-from .keys import Shape, key_pair, split
+from .keys import Shape, key_pair, split, typed
 from .reuse import uses_key
 from .transformed import result_shape
 
@@ -43,8 +43,9 @@ def _any(mask: Array) -> Array:
 def _accepted(
     key: Array, shape: tuple[Any, ...], dtype: DType, propose: Callable[[Array, Array], Any]
 ) -> Array:
-    """For each element the first proposal that is accepted; `propose(u, v)` gives proposals and which of them are, for u in
-    [-1/2, 1/2) and v in [0, 1)."""
+    """For each element a proposal that is accepted: of as many as it takes until each element has one, the last, as in JAX.
+
+    `propose(u, v)` gives proposals and which of them are accepted, for u in [-1/2, 1/2) and v in [0, 1)."""
 
     def step(state: Any) -> Any:
         own, found, done = state
@@ -112,7 +113,7 @@ def poisson(key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: A
         raise TypeError(f"random.poisson gives integers, not {dtype.name}; at {user_line()}")
     rate = lax.stop_gradient(parameter("poisson", lam, np.dtype(dtypes.float32), shape))
     small = ~(rate >= 10.0)
-    own = operators.operand(key)
+    own = typed(key)
     few = _few_events(own, lax.select(small, rate, lax.full(shape, 0, rate.dtype)))
     many = _many_events(own, lax.select(small, lax.full(shape, 1e5, rate.dtype), rate))
     drawn = lax.select(rate == 0.0, lax.full(shape, 0, rate.dtype), lax.select(small, few, many))
@@ -191,7 +192,7 @@ def binomial(
     q = lax.select(q >= 0.0, q, everywhere(0.01))
     whole = lax.floor(trials)
     few = ~(trials >= 0.0) | (trials * q <= 10.0)
-    own = operators.operand(key)
+    own = typed(key)
     skip = few | endless
     small = _few_successes(own, lax.select(few & ~wrong, whole, everywhere(0.0)), q)
     large = _many_successes(
@@ -226,7 +227,7 @@ def multinomial(
     outcomes = sizes[-1]
     rest = lax.cumsum(chances, last, reverse=True)
     ratios = chances / lax.select(rest == 0.0, lax.full(sizes, 1, working), rest)
-    keys = split(key, outcomes)
+    keys = split(typed(key), outcomes)
     ratios = lax.transpose(ratios, (last, *range(last)))
 
     def step(remaining: Array, this: Any) -> Any:

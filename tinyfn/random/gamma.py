@@ -15,40 +15,41 @@ from ..trace.errors import user_line
 from ..transforms import vmap
 from .distributions import exponential, float_dtype, normal, parameter, rademacher, unit_uniform
 from .gamma_derivative import with_derivative
-from .keys import Shape, hashed, key_pair, split
+from .keys import Shape, key_pair, split, typed, words_of
 from .reuse import uses_key
 from .transformed import result_shape
 
 
 def _rejection(key: Array, alpha: Array) -> tuple[Array, Array, Array]:
-    """For one alpha >= 1 two numbers whose product is gamma distributed, and an unused key."""
+    """For one alpha >= 1 two numbers whose product is gamma distributed, and an unused key.
+
+    Two loops in one, so that of many lanes each can be where it is: a proposal takes a key for its uniform number, and one from
+    which normal numbers x are drawn until 1 + c x is positive."""
     dtype = alpha.dtype
     d = alpha - 1.0 / 3.0
     c = 1.0 / 3.0 / lax.sqrt(d)
 
-    def rejected(state: Any) -> Array:
-        _, squared, cubed, u = state
-        quickly: Array = u >= 1.0 - 0.0331 * (squared * squared)
-        slowly: Array = lax.log(u) >= squared * 0.5 + d * ((1.0 - cubed) + lax.log(cubed))
-        both: Array = quickly & slowly
-        return both
-
-    def propose(state: Any) -> Any:
-        keys = split(state[0], 3)
-
-        def draw(inner: Any) -> Any:
-            following, own = key_pair(inner[0])
-            x = normal(own, (), dtype)
-            return following, x, 1.0 + x * c
-
-        zero = lax.full((), 0, dtype)
-        first = (keys[1], zero, lax.full((), -1, dtype))
-        _, x, v = lax.while_loop(lambda inner: inner[2] <= 0.0, draw, first)
-        return keys[0], x * x, v * v * v, unit_uniform("gamma", keys[2], (), dtype)
+    def step(state: Any) -> Any:
+        key, for_normals, for_uniform, v, _ = state
+        following, *others = (lax.index_in_dim(split(key, 3), i, keepdims=False) for i in range(3))
+        fresh = v > 0.0
+        key = lax.select(fresh, following, key)
+        for_normals, for_uniform = (
+            lax.select(fresh, new, old) for new, old in zip(others, (for_normals, for_uniform), strict=True)
+        )
+        for_normals, own = key_pair(for_normals)
+        x = normal(own, (), dtype)
+        v = 1.0 + x * c
+        u, squared, cubed = unit_uniform("gamma", for_uniform, (), dtype), x * x, v * v * v
+        rejected = (u >= 1.0 - 0.0331 * (squared * squared)) & (
+            lax.log(u) >= squared * 0.5 + d * ((1.0 - cubed) + lax.log(cubed))
+        )
+        return key, for_normals, for_uniform, v, (v <= 0.0) | rejected
 
     first, for_boost = key_pair(key)
-    start = (first, lax.full((), 0, dtype), lax.full((), 1, dtype), lax.full((), 2, dtype))
-    return d, lax.while_loop(rejected, propose, start)[2], for_boost
+    start = (first, first, first, lax.full((), 1, dtype), lax.full((), True, dtypes.bool_))
+    v = lax.while_loop(lambda state: state[4], step, start)[3]
+    return d, v * v * v, for_boost
 
 
 def _one(key: Array, alpha: Array, logarithm: bool) -> Array:
@@ -73,7 +74,8 @@ def _gamma(
     sizes = result_shape(shape, a)
     alpha = parameter(name, a, found, sizes)
     count = prod(sizes)
-    keys = hashed(name, key, (count,))
+    words_of(name, key)
+    keys = split(typed(key), count)
     flat = lax.reshape(lax.stop_gradient(alpha), (count,))
     drawn = vmap(lambda own, one: _one(own, one, logarithm))(keys, flat)
     return with_derivative(alpha, lax.reshape(drawn, sizes), logarithm)

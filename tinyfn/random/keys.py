@@ -154,6 +154,12 @@ def words_of(name: str, key: ArrayLike) -> tuple[Array, Array]:
     return _words(array)
 
 
+def typed(key: ArrayLike) -> Array:
+    """A key of either kind as a typed one: in a loop it is one number, where a raw one is an array."""
+    key = as_array(key)
+    return key if key.dtype is dtypes.key else wrap_key_data(key)
+
+
 def hashed(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> Array:
     """Two random words for each element of a shape, [*shape, 2]: the hash of the element's number under the
     key."""
