@@ -367,8 +367,8 @@ def test_no_function_of_arrays_computes_with_keys() -> None:
         "diag diagflat diagonal dstack empty_like flip fliplr flipud hstack ix_ matrix_transpose meshgrid permute_dims "
         "positive ravel rot90 squeeze stack transpose tril triu unstack vstack zeros_like".split()
     )
-    shapes = set("diag_indices_from iscomplexobj isrealobj isscalar iterable ndim result_type shape size tril_indices_from "
-                 "triu_indices_from vectorize".split())  # fmt: skip
+    shapes = set("diag_indices_from iscomplexobj isrealobj isscalar iterable ndim printoptions result_type shape size "
+                 "tril_indices_from triu_indices_from vectorize".split())  # fmt: skip
     square, found = random.split(KEY, (2, 2)), set()
     for name in tnp.__all__:
         function = getattr(tnp, name)

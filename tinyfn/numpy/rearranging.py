@@ -27,6 +27,7 @@ from .common import (
     described,
     full_of,
     iota,
+    number,
     operand,
     shape_of,
     slice_axis,
@@ -62,7 +63,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
     """The array without the zeros before (with "f" in `trim`) and after ("b") all others, along `axis` (None: all axes).
 
     Its values must be known, since the result's shape depends on them."""
-    x = operand(filt, "trim_zeros")
+    x = number(filt, "trim_zeros")
     if not trim or set(trim.lower()) - set("fb"):
         raise ValueError(f"trim_zeros: trim must be 'f', 'b' or 'fb', not {trim!r}{at_user()}")
     attempt = "trim its zeros (the result's shape would depend on its values)"
