@@ -275,6 +275,7 @@ INITIALIZERS: dict[str, Any] = {
     "zeros": (key, (3, 4)), "ones": (key, (3, 4)), "constant": _initializer("constant", 2.0),
     "variance_scaling": _initializer("variance_scaling", 1.0, "fan_in", "normal"),
     **{name: _initializer(name) for name in ("uniform", "normal", "truncated_normal", "orthogonal")},
+    "delta_orthogonal": _run(lambda k: tinyfn.nn.initializers.delta_orthogonal()(k, (3, 2, 4)), key),
     **{f"{kind}_{of}": _initializer(f"{kind}_{of}") for kind in ("glorot", "lecun", "he", "xavier", "kaiming")
        for of in ("uniform", "normal")},
 }  # fmt: skip
@@ -350,7 +351,7 @@ LAX: dict[str, Any] = {
     "dynamic_update_slice_in_dim": (x, y[:2], i, 0), "expand_dims": (x, (0,)),
     "fori_loop": _run(lambda v: lax.fori_loop(0, 4, lambda n, c: tnp.sin(c) + n, v), x), "full": ((2,), 3.0),
     "full_like": (x, 2.0),
-    "gather": Use(x, whole[:, None], axes=(0,), sizes=(1,)), "igamma_grad_a": Use(x, y, of=(1,)),
+    "gather": (x, whole[:, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,)), "igamma_grad_a": Use(x, y, of=(1,)),
     "index_in_dim": (x, 1), "integer_pow": (x, 3),
     "iota": ("int32", 4), "map": _run(lambda v: lax.map(tnp.sin, v), x), "pad": (x, 0.0, [(1, 2, 1)]),
     "padtype_to_pads": ((5, 5), (3, 3), (1, 1), "SAME"), "population_count": (whole,), "random_gamma_grad": Use(x, y, of=()),
@@ -359,7 +360,28 @@ LAX: dict[str, Any] = {
     "reduce": (x, 0.0, lax.add, (0,)), "reduce_window": (image, 0.0, lax.add, (1, 1, 2, 2)),
     "reduce_window_shape_tuple": ((4, 4), (2, 2), (1, 1), [(0, 0), (0, 0)]),
     "reshape": (x, (2, 2)), "rev": (x, (0,)), "scan": _run(lambda c, v: lax.scan(_step, c, v), x[0], y),
-    "scatter": Use(x, whole[:2, None], y[:2, None], axes=(0,), sizes=(1,)), "select": (mask, x, y), "select_n": (mask, x, y),
+    **{f"scatter{kind}": (x, whole[:2, None], y[:2], lax.ScatterDimensionNumbers((), (0,), (0,)))
+       for kind in ("", "_add", "_sub", "_mul", "_min", "_max")},
+    "scatter_apply": _run(
+        lambda v, at: lax.scatter_apply(v, at, lax.sin, lax.ScatterDimensionNumbers((), (0,), (0,)), update_shape=(2,)),
+        x, whole[:2, None]),
+    "approx_max_k": (x, 2), "approx_min_k": (x, 2), "index_take": _run(lambda v, at: lax.index_take(v, (at,), (0,)), x, whole),
+    "conv_general_dilated_patches": (image, (2, 2), (1, 1), "SAME"),
+    "conv_general_dilated_local": (image, _array(3, 8, 4, 4), (1, 1), "VALID", (2, 2)),
+    "conv_general_permutations": (("NHWC", "HWIO", "NHWC"),),
+    "conv_shape_tuple": ((1, 2, 5, 5), (3, 2, 2, 2), (1, 1), "SAME"),
+    "conv_general_shape_tuple": ((1, 2, 5, 5), (3, 2, 2, 2), (1, 1), "SAME", None),
+    "conv_transpose_shape_tuple": ((1, 5, 5, 2), (2, 2, 2, 3), (1, 1), "SAME", None),
+    "complex": (x, y), "real": (x + 1j,), "imag": (x + 1j,), "conj": (x + 1j,), "mulhi": (whole, other),
+    "dtype": (x,), "empty": ((2, 3), "float32"), "fft": (x + 1j, "FFT", (4,)), "tile": (x, (2,)), "stack": ([x, y],),
+    "shape_as_value": ((2, 3),), "polygamma": Use(tnp.array([0.0, 1, 2, 3]), x, of=(1,)),
+    "reduce_precision": Use(x, 8, 10, of=()),
+    "ragged_dot": _run(lambda a, b: lax.ragged_dot(a, b, np.array([1, 2])), m, _array(2, 3, 4)),
+    "ragged_dot_general": _run(
+        lambda a, b: lax.ragged_dot_general(
+            a, b, np.array([1, 2]), lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())), m, m),
+    "rng_bit_generator": (tnp.arange(4).astype("uint32"), (3,)),
+    "select": (mask, x, y), "select_n": (mask, x, y),
     "shift_left": (whole, other), "shift_right_arithmetic": (whole, other), "shift_right_logical": (whole, other),
     "slice": (x, (1,), (3,)), "slice_in_dim": (x, 1, 3), "sort_key_val": (x, y), "split": (x, (1, 3)),
     "squeeze": (x[None], (0,)),

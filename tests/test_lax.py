@@ -11,10 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.against_numpy import check_derivatives
 from tests.agreement import assert_jit_agrees
 from tinyfn import lax
 from tinyfn.trace.array import Array
-from tinyfn.transforms import grad, jit, vmap
+from tinyfn.transforms import grad, jit, vjp, vmap
 
 GENERATOR = np.random.default_rng(0)
 
@@ -427,17 +428,162 @@ def test_index_in_dim() -> None:
 def test_gather_and_scatter() -> None:
     x = floats(5, 3)
     at = np.array([[4], [0], [7], [0]], np.int32)
-    same(lax.gather(x, at, axes=(0,), sizes=(1, 3)), x[[4, 0, 4, 0]][:, None])
-    filled = x[[4, 0, 4, 0]][:, None].copy()
-    filled[2] = 0
-    same(lax.gather(x, at, axes=(0,), sizes=(1, 3), mode="fill"), filled)
-    updates = floats(4, 1, 3)
+    rows = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    same(lax.gather(x, at, rows, (1, 3)), x[[4, 0, 4, 0]])
+    filled = x[[4, 0, 4, 0]].copy()
+    filled[2] = np.nan
+    same(lax.gather(x, at, rows, (1, 3), mode="fill"), filled)
+    i = (10 * x).astype(np.int32)
+    filled = i[[4, 0, 4, 0]].copy()
+    filled[2] = np.iinfo(np.int32).min
+    same(lax.gather(i, at, rows, (1, 3), mode=lax.GatherScatterMode.FILL_OR_DROP), filled)
+    updates, into = floats(4, 3), lax.ScatterDimensionNumbers((1,), (0,), (0,))
     expected = x.copy()
-    expected[4], expected[0] = updates[2, 0], updates[3, 0]
-    same(lax.scatter(x, at, updates, axes=(0,), sizes=(1, 3)), expected)
+    expected[4], expected[0] = updates[0], updates[3]
+    same(lax.scatter(x, at, updates, into), expected)
+    expected[4] = updates[2]
+    same(lax.scatter(x, at, updates, into, mode="clip"), expected)
     expected = x.copy()
-    np.add.at(expected, [4, 0, 0], updates[[0, 1, 3], 0])
-    same(lax.scatter(x, at, updates, axes=(0,), sizes=(1, 3), mode="fill", kind="add"), expected, rtol=1e-6)
+    np.add.at(expected, [4, 0, 0], updates[[0, 1, 3]])
+    same(lax.scatter_add(x, at, updates, into), expected, rtol=1e-6)
+    doubled = x.copy()
+    doubled[[4, 0]] *= 2
+    same(lax.scatter_apply(x, at, lambda e: 2 * e, into, update_shape=(4, 3)), doubled)
+    for match, call in (
+        ("a size for each axis", lambda: lax.gather(x, at, rows, (1,))),
+        ("which is 1 along those", lambda: lax.gather(x, at, rows, (2, 3))),
+        (
+            "last axis of the indices",
+            lambda: lax.gather(x, at, rows._replace(start_index_map=(0, 1)), (1, 3)),
+        ),
+        ("do not have the axes", lambda: lax.gather(x, at, rows._replace(offset_dims=(0, 1)), (1, 3))),
+        ("have no axes for the windows", lambda: lax.scatter(x, at, updates[:3], into)),
+        ("mode 'wrap'", lambda: lax.gather(x, at, rows, (1, 3), mode="wrap")),
+    ):
+        with pytest.raises(ValueError, match=match):
+            call()
+
+
+def test_index_take() -> None:
+    x, i, j = floats(4, 5, 2), np.array([0, -1, 2]), np.array([4, 1, -5])
+    same(lax.index_take(x, (i, j), (0, 1)), x[i, j])
+    same(lax.index_take(x, (j,), (1,)), np.moveaxis(x[:, j], 1, 0))
+    with pytest.raises(ValueError, match="vectors of one length"):
+        lax.index_take(x, (i, j[:2]), (0, 1))
+
+
+def test_tiles_and_stacks() -> None:
+    x, y = floats(2, 3), floats(2, 3)
+    everywhere(lambda x: lax.tile(x, (2, 3)), np.tile(x, (2, 3)), x)
+    same(lax.tile(x, (0, 1)), np.tile(x, (0, 1)))
+    for axis in (0, 1, -1):
+        everywhere(lambda x, y, axis=axis: lax.stack([x, y], axis), np.stack([x, y], axis), x, y)
+        for piece, wanted in zip(lax.unstack(x, axis), np.moveaxis(x, axis, 0), strict=True):
+            same(piece, wanted)
+    same(lax.empty((2, 0), "int8"), np.zeros((2, 0), np.int8))
+    same(lax.shape_as_value((2, 5)), np.array([2, 5], np.int32))
+    same(lax.shape_as_value(()), np.zeros(0, np.int32))
+    assert lax.dtype(x) == np.float32 and lax.dtype(1) == np.int32 and lax.dtype(2.0) == np.float32
+    for call in (lambda: lax.tile(x, (2,)), lambda: lax.stack([])):
+        with pytest.raises(ValueError, match="needs"):
+            call()
+
+
+def test_parts_of_complex_numbers() -> None:
+    x, y = floats(3), floats(3)
+    z = (x + 1j * y).astype(np.complex64)
+    everywhere(lax.complex, z, x, y)
+    everywhere(lax.real, x, z)
+    everywhere(lax.imag, y, z)
+    everywhere(lax.conj, z.conj(), z)
+    same(lax.conj(x), x.astype(np.complex64))
+    same(grad(lambda x, y: lax.real(lax.conj(lax.complex(x, y)) * z).sum(), 1)(x, y), y)
+
+
+def test_polygamma() -> None:
+    # Of 1: -γ, π²/6, -2 ζ(3), π⁴/15
+    known = [-np.euler_gamma, math.pi**2 / 6, -2 * 1.2020569031595942, math.pi**4 / 15]
+    orders, ones = np.arange(4.0), np.ones(4)
+    everywhere(lax.polygamma, np.array(known), orders, ones, rtol=1e-14)
+    following = lax.polygamma(orders[1:], ones[1:])
+    slope = jit(grad(lambda x: lax.polygamma(orders[:3], x).sum()))(ones[:3])
+    np.testing.assert_allclose(slope, following, rtol=1e-13)
+    assert not np.asarray(grad(lambda m: lax.polygamma(m, ones).sum())(orders)).any()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_mulhi(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    ends = [info.min, info.max, 0, 1, info.max // 2 + 1, info.max // 3]
+    x, y = (np.array(a, dtype) for a in zip(*itertools.product(ends, ends), strict=True))
+    exact = [(int(a) * int(b)) >> (8 * info.dtype.itemsize) for a, b in zip(x, y, strict=True)]
+    everywhere(lax.mulhi, np.array(exact, dtype), x, y)
+
+
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+def test_reduce_precision_is_a_cast_there_and_back(narrow: str) -> None:
+    x = np.concatenate([floats(50), 10.0 ** GENERATOR.uniform(-4, 4, 50)]).astype(np.float32)
+    info = ml_dtypes.finfo(narrow)
+    cast = x.astype(getattr(ml_dtypes, narrow, narrow)).astype(np.float32)
+    # Where the narrow format has subnormal numbers it gives zeros.
+    normal = np.abs(x) >= float(info.tiny)
+    found = lax.reduce_precision(x, info.nexp, info.nmant)
+    np.testing.assert_array_equal(found, np.where(normal, cast, np.copysign(0, x)))
+    slope = vjp(lambda x: lax.reduce_precision(x, info.nexp, info.nmant), x)[1](x)[0]
+    np.testing.assert_array_equal(slope, found)
+
+
+def test_optimization_barrier_and_precision() -> None:
+    x = floats(3, 3)
+    first, second = lax.optimization_barrier((x, {"a": 2.0}))
+    same(first, x)
+    assert second["a"].weak_type
+    for precision in (
+        None, "highest", "BF16_BF16_F32", lax.Precision.HIGH, ("high", "default"), (lax.Precision.DEFAULT,) * 2,
+        lax.DotAlgorithmPreset.TF32_TF32_F32, lax.DotAlgorithm("bfloat16", "bfloat16", "float32"),
+    ):  # fmt: skip
+        same(lax.dot(x, x, precision=precision), np.asarray(lax.dot(x, x)))
+    same(lax.dot(x, x, dimension_numbers=(((0,), (0,)), ((), ()))), x.T @ x, rtol=1e-6)
+    for wrong in ("medium", 3, ("high", "medium")):
+        with pytest.raises(ValueError, match="no precision"):
+            lax.dot(x, x, precision=wrong)  # type: ignore[arg-type]
+
+
+def test_transforms_of_fourier() -> None:
+    z = (floats(2, 4, 6) + 1j * floats(2, 4, 6)).astype(np.complex64)
+    same(lax.fft(z, "FFT", (6,)), np.fft.fft(z).astype(np.complex64), rtol=1e-5)
+    same(lax.fft(z, lax.FftType.IFFT, (4, 6)), np.fft.ifft2(z).astype(np.complex64), rtol=1e-5)
+    x = floats(3, 4, 6)
+    half = np.fft.rfft2(x).astype(np.complex64)
+    same(lax.fft(x, lax.FftType.RFFT, (4, 6)), half, rtol=1e-5)
+    same(lax.fft(half, "irfft", (4, 6)), x, rtol=1e-5)
+    with pytest.raises(ValueError, match="last axes"):
+        lax.fft(z, "FFT", (5,))
+    with pytest.raises(ValueError, match="is none of"):
+        lax.fft(z, "DCT", (6,))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_random_bits(dtype: str) -> None:
+    key = np.array([1, 2, 2**32 - 1, 0], np.uint32)
+    following, bits = lax.rng_bit_generator(key, (1000,), dtype)
+    assert (
+        bits.dtype == dtype
+        and abs(float(np.mean(np.asarray(bits) / 2.0 ** (8 * bits.dtype.itemsize))) - 0.5) < 0.05
+    )
+    # The counter has gone on by as many as there were pairs, carrying into its upper word; the next bits are others.
+    pairs = 1000 if dtype == "uint64" else 500
+    assert np.asarray(following).tolist() == [1, 2, pairs - 1, 1]
+    assert not np.intersect1d(
+        *(np.asarray(lax.rng_bit_generator(k, (4,), "uint32")[1]) for k in (key, following))
+    ).size
+    assert_jit_agrees(lambda key: lax.rng_bit_generator(key, (3, 5), dtype), key)
+    for call in (
+        lambda: lax.rng_bit_generator(key[:2], (3,)),
+        lambda: lax.rng_bit_generator(key, (3,), "int32"),
+    ):
+        with pytest.raises(TypeError, match="unsigned dtype"):
+            call()
 
 
 # Reductions and sorting
@@ -500,6 +646,61 @@ def test_sort() -> None:
         lax.sort((x,), num_keys=2)
     with pytest.raises(ValueError, match="one shape"):
         lax.sort((x, x[0]))
+
+
+CUMULATIVE: dict[str, tuple[Any, Any]] = {
+    "cumsum": (np.add, lambda x: np.cumsum(x, 1)),
+    "cumprod": (np.multiply, lambda x: np.cumprod(x, 1)),
+    "cummax": (np.maximum, lambda x: np.stack([x[:, : i + 1].max(1) for i in range(x.shape[1])], 1)),
+    "cummin": (np.minimum, lambda x: np.stack([x[:, : i + 1].min(1) for i in range(x.shape[1])], 1)),
+    "cumlogsumexp": (np.logaddexp, lambda x: np.log(np.cumsum(np.exp(x), 1))),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", CUMULATIVE)
+def test_cumulative(name: str, reverse: bool) -> None:
+    x = GENERATOR.normal(size=(3, 70))
+    flip = (lambda a: a[:, ::-1]) if reverse else (lambda a: a)
+    function = getattr(lax, name)
+    wanted = flip(CUMULATIVE[name][1](flip(x)))
+    np.testing.assert_allclose(function(x, 1, reverse), wanted, rtol=1e-12)
+    np.testing.assert_allclose(jit(lambda x: function(x, axis=-1, reverse=reverse))(x), wanted, rtol=1e-12)
+    # Lanes by lanes and all at once, short and long ones, are the same; so are derivatives.
+    check_derivatives(lambda x: function(x, 1, reverse), x[:, :5])
+    slopes = [vjp(lambda x: function(x, axis, reverse), v)[1](v)[0] for v, axis in ((x, 1), (x.T.copy(), 0))]
+    np.testing.assert_allclose(slopes[0], np.asarray(slopes[1]).T, rtol=1e-10)
+    one = vjp(lambda x: function(x, 0, reverse), x[0])[1](x[0])[0]
+    np.testing.assert_allclose(one, np.asarray(slopes[0])[0], rtol=1e-9, atol=1e-11)
+    step = 1e-6 * GENERATOR.normal(size=x.shape)
+    change = (np.asarray(function(x + step, 1, reverse)) - np.asarray(function(x - step, 1, reverse))) / 2
+    np.testing.assert_allclose((np.asarray(slopes[0]) * step).sum(), (change * x).sum(), rtol=1e-6)
+
+
+def test_cumulative_derivatives_at_zeros_and_ties() -> None:
+    x = np.array([2.0, 0.0, 3.0, 0.0, 5.0])
+    slope = vjp(lax.cumprod, x)[1](np.ones(5))[0]
+    # d/dx[i] of 2 + 2a + 2a3 + 2a3b + 2a3b5 at a = b = 0
+    np.testing.assert_array_equal(slope, [1, 2 + 6, 0, 0, 0])
+    ties = np.array([1.0, 3.0, 3.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(vjp(lax.cummax, ties)[1](np.ones(6))[0], [1, 4, 0, 0, 0, 1])
+    falling = vjp(lambda x: lax.cummin(x, reverse=True), ties)[1](np.ones(6))[0]
+    np.testing.assert_array_equal(falling, [1, 0, 0, 3, 1, 1])
+    low = np.array([-np.inf, -np.inf, 0.0, 1.0], np.float32)
+    np.testing.assert_allclose(lax.cumlogsumexp(low), [-np.inf, -np.inf, 0, np.log1p(np.e)], rtol=1e-6)
+    assert np.isfinite(np.asarray(vjp(lax.cumlogsumexp, low)[1](np.ones(4, np.float32))[0])).all()
+
+
+def test_approximate_top_k_is_exact() -> None:
+    x = floats(4, 30)
+    values, positions = lax.approx_max_k(x, 3, recall_target=0.8)
+    same(values, -np.sort(-x, 1)[:, :3])
+    same(positions, np.argsort(-x, 1)[:, :3].astype(np.int32))
+    values, positions = lax.approx_min_k(x, 2, reduction_dimension=0)
+    same(values, np.sort(x, 0)[:2])
+    same(positions, np.argsort(x, 0)[:2].astype(np.int32))
+    with pytest.raises(TypeError, match="floats"):
+        lax.approx_max_k(np.arange(4), 2)
 
 
 def test_top_k() -> None:
@@ -680,6 +881,41 @@ def test_transposed_convolution_is_the_derivative(padding: str) -> None:
                 assert found.shape == image.shape
                 if all(k >= s for k, s in zip(window, strides, strict=True)):
                     same(found, expected, rtol=1e-12)
+
+
+def test_convolution_shapes_and_permutations() -> None:
+    specs = ("NHWC", "HWIO", "NHWC")
+    assert lax.conv_general_permutations(specs) == ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    assert lax.conv_general_shape_tuple((2, 9, 8, 3), (3, 2, 3, 4), (2, 1), "SAME", specs) == (2, 5, 8, 4)
+    assert lax.conv_shape_tuple((4, 3, 9), (6, 3, 2), (2,), [(1, 0)], 2) == (2, 6, 5)
+    assert lax.conv_transpose_shape_tuple((2, 5, 3), (4, 3, 6), (2,), "SAME", ("NWC", "WIO", "NWC")) == (
+        2,
+        10,
+        6,
+    )
+
+
+def test_ragged_products() -> None:
+    x, y, sizes = floats(7, 4), floats(3, 4, 5), np.array([2, 0, 4], np.int32)
+    wanted = np.concatenate([x[:2] @ y[0], x[2:6] @ y[2], np.zeros((1, 5), np.float32)])
+    everywhere(lambda x, y: lax.ragged_dot(x, y, sizes), wanted, x, y, rtol=1e-5)
+    check_derivatives(lambda x, y: lax.ragged_dot(x, y, sizes), x.astype(np.float64), y.astype(np.float64))
+    # Under vmap over the sizes too, which may be traced.
+    several = vmap(lambda s: lax.ragged_dot(x, y, s))(np.stack([sizes, sizes[::-1]]))
+    same(several[0], wanted, rtol=1e-5)
+    # With an axis of a batch, where the groups are in what is summed.
+    a, b = floats(2, 7, 3), floats(2, 7, 4)
+    numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((0,), (0,))), (1,), ())
+    summed = lax.ragged_dot_general(a, b, sizes, numbers)
+    parts = [np.einsum("bki,bkj->bij", a[:, i:j], b[:, i:j]) for i, j in ((0, 2), (2, 2), (2, 6))]
+    same(summed, np.stack(parts), rtol=1e-5)
+    for call in (
+        lambda: lax.ragged_dot(x, y[:2], sizes),
+        lambda: lax.ragged_dot(x, y, sizes, group_offset=np.array([1])),
+        lambda: lax.ragged_dot_general(a, b, sizes, numbers._replace(rhs_group_dimensions=(0,))),
+    ):
+        with pytest.raises(ValueError, match="ragged_dot_general"):
+            call()
 
 
 def test_convolution_errors() -> None:

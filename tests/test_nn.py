@@ -572,3 +572,47 @@ def test_orthogonal_initializer(shape: tuple[int, ...], axis: int) -> None:
     )
     with pytest.raises(ValueError, match="at least 2 dimensions"):
         initializers.orthogonal()(key, (3,))
+
+
+def test_initializers_without_a_dtype() -> None:
+    key = random.PRNGKey(0)
+    for make in (
+        lambda **options: nn.initializers.lecun_normal(**options),
+        lambda **options: nn.initializers.glorot_uniform(**options),
+        lambda **options: nn.initializers.orthogonal(**options),
+        lambda **options: nn.initializers.normal(0.1, **options),
+        lambda **options: nn.initializers.uniform(0.1, **options),
+        lambda **options: nn.initializers.truncated_normal(0.1, **options),
+        lambda **options: nn.initializers.constant(2, **options),
+    ):
+        assert make(dtype=None)(key, (3, 4)).dtype == np.float32
+        assert make(dtype="bfloat16")(key, (3, 4)).dtype == "bfloat16"
+        assert make()(key, (3, 4), "float64").dtype == np.float64
+    assert (
+        nn.initializers.zeros(key, (2,), None).dtype
+        == nn.initializers.ones(key, (2,), None).dtype
+        == np.float32
+    )
+
+
+def test_axes_of_initializers() -> None:
+    """The variance is by the product of all input axes, without those of a batch."""
+    key = random.PRNGKey(1)
+    for options, fan in (
+        ({"in_axis": (0, 1), "out_axis": 2}, 8 * 16),
+        ({"in_axis": 1, "out_axis": 2, "batch_axis": 0}, 16),
+        ({"in_axis": 2, "out_axis": 1}, 64 * 8),
+    ):
+        weights = np.asarray(nn.initializers.lecun_normal(**options)(key, (8, 16, 64)))
+        np.testing.assert_allclose(weights.std(), fan**-0.5, rtol=0.05)
+
+
+def test_delta_orthogonal_initializer() -> None:
+    weights = np.array(nn.initializers.delta_orthogonal(2.0)(random.PRNGKey(0), (3, 4, 5, 7)))
+    centre = weights[1, 1].copy()
+    np.testing.assert_allclose(centre @ centre.T, 4 * np.eye(5), atol=1e-5)
+    weights[1, 1] = 0
+    assert not weights.any()
+    for shape in ((5, 7), (3, 7, 5), (1, 1, 1, 1, 2, 2)):
+        with pytest.raises(ValueError, match="delta_orthogonal needs a shape"):
+            nn.initializers.delta_orthogonal()(random.PRNGKey(0), shape)

@@ -70,7 +70,11 @@ def special_samples() -> Iterator[Any]:
                 continue  # complex numbers are not compiled
             operand_dtypes = [dtypes.bool_, dtype, dtype] if name == "where" else [dtype] * primitive.arity
             grids = np.meshgrid(*[special(d) for d in operand_dtypes], indexing="ij")
-            for params in [{"exponent": e} for e in (0, 1, 2, 3, 5)] if name == "integer_pow" else [{}]:
+            for params in (
+                [{"exponent": e} for e in (0, 1, 2, 3, 5)]
+                if name == "integer_pow"
+                else [primitive.sample_params()]
+            ):
                 yield pytest.param(
                     primitive, Sample(tuple(g.ravel() for g in grids), params), id=f"{name}-{dtype.name}"
                 )

@@ -65,6 +65,57 @@ shift_left, shift_right_logical, shift_right_arithmetic = (
 )
 
 
+real, imag = _unary(prims.real), _unary(prims.imag)
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """The complex numbers with real parts x and imaginary parts y, of float32 or float64."""
+    return applied(prims.complex_, *of_one_shape("complex", of_one_dtype("complex", x, y)))
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate; of real numbers the complex ones that equal them, as in JAX."""
+    array = operators.operand(x)
+    if array.dtype in dtypes.COMPLEX:
+        return applied(prims.conj, array)
+    return complex(array, neg(operators.broadcast_to(operators.scalar(0, array.dtype), array.shape)))
+
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The upper half of the bits of the products of integers."""
+    a, b = of_one_shape("mulhi", of_one_dtype("mulhi", x, y))
+    dtype = a.dtype
+    if not dtypes.is_integer(dtype):
+        raise TypeError(f"lax.mulhi works on integers, not on {described([a, b])}; at {user_line()}")
+    width, signed = 8 * dtype.itemsize, dtypes.kind(dtype) == "signed"
+    shift = shift_right_arithmetic if signed else shift_right_logical
+    if width < 64:
+        wide = dtypes.int64 if signed else dtypes.uint64
+        product = mul(operators.to_dtype(a, wide), operators.to_dtype(b, wide))
+        return operators.to_dtype(shift(product, width), dtype)
+    # By halves of 32 bits, of which the lower ones are not negative: no sum of these exceeds 64 bits.
+    low = (1 << 32) - 1
+    (a1, a0), (b1, b0) = ((shift(v, 32), bitwise_and(v, low)) for v in (a, b))
+    cross = add(mul(a1, b0), shift_right_logical(mul(a0, b0), 32))
+    inner = add(mul(a0, b1), bitwise_and(cross, low))
+    return add(add(mul(a1, b1), shift(cross, 32)), shift(inner, 32))
+
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Floats rounded to what a format with so many bits of exponent and mantissa holds, in their own dtype.
+
+    Too large ones become infinite, too small ones (where the format would have subnormal numbers) zero. The derivative
+    is rounded in the same way, as in JAX."""
+    exponent, mantissa = operator.index(exponent_bits), operator.index(mantissa_bits)
+    x = operators.operand(operand)
+    return applied(prims.reduce_precision, x, exponent_bits=exponent, mantissa_bits=mantissa)
+
+
+def optimization_barrier(operand: Any, /) -> Any:
+    """The pytree of arrays itself: no optimisation of ours changes values, so there is nothing to hold back."""
+    return pytree.map(operators.operand, operand)
+
+
 class RoundingMethod(enum.IntEnum):
     """Where `round` takes numbers halfway between two whole ones."""
 

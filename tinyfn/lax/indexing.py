@@ -28,49 +28,6 @@ from .elementwise import add, lt, min, select
 from .movement import concatenate, expand_dims, full, reshape, slice_in_dim, squeeze
 
 
-def gather(
-    operand: ArrayLike,
-    indices: ArrayLike,
-    *,
-    axes: Sequence[int],
-    sizes: Sizes,
-    batch_dims: int = 0,
-    mode: str = "clip",
-) -> Array:
-    """Windows of the operand at positions that are data, in a form of our own: [batch, windows, *sizes].
-
-    The operand is [batch, its axes], the indices are integers [batch, windows, len(axes)], whose last axis
-    lists where along each of `axes` a window begins; `sizes` is how far it extends along each axis that is
-    not one of the `batch_dims`. A window that is not within the operand is moved into it ("clip") or reads
-    zeros ("fill")."""
-    x, at = operators.operand(operand), operators.operand(indices)
-    axes = distinct_axes("gather", axes, x.ndim)
-    return applied(prims.gather, x, at, axes=axes, sizes=as_shape(sizes), batch_dims=batch_dims, mode=mode)
-
-
-def scatter(
-    operand: ArrayLike,
-    indices: ArrayLike,
-    updates: ArrayLike,
-    *,
-    axes: Sequence[int],
-    sizes: Sizes,
-    batch_dims: int = 0,
-    mode: str = "clip",
-    kind: str = "set",
-) -> Array:
-    """The operand with windows set to the updates, or combined with them ("add", "mul", "min", "max"), in
-    order.
-
-    Where the windows are is said as for `gather`, whose result has the shape that the updates must have. The
-    last of several updates of one element wins. A window that is not within the operand is moved into it
-    ("clip") or dropped ("fill")."""
-    x, values = of_one_dtype("scatter", operand, updates)
-    at, axes = operators.operand(indices), distinct_axes("scatter", axes, x.ndim)
-    params = {"axes": axes, "sizes": as_shape(sizes), "batch_dims": batch_dims, "mode": mode, "kind": kind}
-    return applied(prims.scatter, x, at, values, **params)
-
-
 def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: Sequence[int]) -> Array:
     """The starts as one array of integers, with negative ones counted from the end of their axes."""
     if isinstance(starts, (Array, np.ndarray)) and starts.ndim == 1:
@@ -196,3 +153,22 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
         )
     result = slice_in_dim(x, index % size, index % size + 1, axis=axis)
     return result if keepdims else squeeze(result, (axis,))
+
+
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
+    """The slices of size 1 of `src`, without these axes, at positions idxs[i] along axes[i]; the first axis enumerates them.
+
+    The idxs are integers [n], and negative ones count from the end; what is beyond is moved within `src`."""
+    x = operators.operand(src)
+    places = distinct_axes("index_take", axes, x.ndim)
+    given = of_one_dtype("index_take", *idxs)
+    if len(given) != len(places) or builtins.any(i.ndim != 1 or i.shape != given[0].shape for i in given):
+        raise ValueError(
+            f"lax.index_take of {described([x])} along axes {places} needs as many integer vectors of one length, not "
+            f"{described(given)}; at {user_line()}"
+        )
+    wrapped = [select(lt(i, 0), add(i, x.shape[axis]), i) for i, axis in zip(given, places, strict=True)]
+    at = concatenate([expand_dims(i, (1,)) for i in wrapped], 1)
+    sizes = tuple([1 if axis in places else n for axis, n in enumerate(x.shape)])
+    rows = applied(prims.gather, x, at, axes=places, sizes=sizes, batch_dims=0, mode="clip")
+    return squeeze(rows, [axis + 1 for axis in places])

@@ -226,3 +226,50 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     x = operators.operand(operand)
     axes = distinct_axes("rev", dimensions, x.ndim)
     return applied(prims.flip, x, axes=axes) if axes else x
+
+
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
+    """The operand repeated as a whole along its axes, reps[i] times along axis i."""
+    x = operators.operand(operand)
+    times = as_shape(reps)
+    if len(times) != x.ndim or builtins.any(n < 0 for n in times):
+        raise ValueError(
+            f"lax.tile of {described([x])} by {times} needs a number of 0 or more for each axis; at {user_line()}"
+        )
+    both = [n for pair in zip(times, x.shape, strict=True) for n in pair]
+    repeated = broadcast_in_dim(x, both, range(1, 2 * x.ndim, 2))
+    return reshape(repeated, [n * size for n, size in zip(times, x.shape, strict=True)])
+
+
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
+    """Arrays of one shape along a new axis, which is `axis` of the result."""
+    if not operands:
+        raise ValueError(f"lax.stack needs at least one operand; at {user_line()}")
+    arrays = of_one_dtype("stack", *operands)
+    place = one_axis("stack", axis, arrays[0].ndim + 1)
+    return concatenate([expand_dims(a, (place,)) for a in arrays], place)
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis, which they lack."""
+    array = operators.operand(x)
+    place = one_axis("unstack", axis, array.ndim)
+    return tuple(
+        [squeeze(slice_in_dim(array, i, i + 1, axis=place), (place,)) for i in range(array.shape[place])]
+    )
+
+
+def empty(shape: Sizes | int, dtype: Any) -> Array:
+    """An array whose values nobody should count on; they are zeros."""
+    return full(shape, 0, dtype)
+
+
+def dtype(x: Any) -> dtypes.DType:
+    """The dtype of an array, or the default one of a Python number."""
+    return operators.operand(x).dtype
+
+
+def shape_as_value(shape: Sizes) -> Array:
+    """A shape, which may have symbolic dimensions, as an array of int32."""
+    sizes = [reshape(convert_element_type(operators.operand(n), dtypes.int32), (1,)) for n in as_shape(shape)]
+    return concatenate(sizes, 0) if sizes else full((0,), 0, dtypes.int32)

@@ -14,7 +14,7 @@ from ..trace.errors import user_line
 from ..trace.prim import Primitive
 from ..trace.prims.movement import move_axis
 from .arguments import ArrayLike, applied, described, distinct_axes, one_axis
-from .elementwise import stop_gradient, sub
+from .elementwise import neg, stop_gradient, sub
 from .movement import expand_dims, rev, slice_in_dim, squeeze
 
 
@@ -50,10 +50,18 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Ar
     )
 
 
-def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The sums of the elements up to and including each along an axis, from the end if `reverse`."""
-    x = operators.operand(operand)
-    return applied(prims.cumsum, x, axis=one_axis("cumsum", axis, x.ndim), reverse=bool(reverse))
+def _cumulative(primitive: Primitive) -> Callable[..., Array]:
+    def apply(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+        x = operators.operand(operand)
+        return applied(primitive, x, axis=one_axis(primitive.name, axis, x.ndim), reverse=bool(reverse))
+
+    apply.__name__ = apply.__qualname__ = primitive.name
+    apply.__doc__ = primitive.__doc__
+    return apply
+
+
+cumsum, cumprod, cummax = _cumulative(prims.cumsum), _cumulative(prims.cumprod), _cumulative(prims.cummax)
+cummin, cumlogsumexp = _cumulative(prims.cummin), _cumulative(prims.cumlogsumexp)
 
 
 def _order(x: Array) -> Array:
@@ -122,3 +130,35 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     order = slice_in_dim(rev(_order(rev(rows, (last,))), (last,)), 0, k, axis=last)
     order = sub(size - 1, order)
     return move_axis(_taken(rows, order), last, axis), move_axis(order, last, axis)
+
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """`top_k` of floats along `reduction_dimension`: here it is exact, whatever recall would do."""
+    return top_k(_floats("approx_max_k", operand), k, axis=reduction_dimension)
+
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """The k least elements along `reduction_dimension` in rising order, and their positions (int32); exact."""
+    values, positions = top_k(neg(_floats("approx_min_k", operand)), k, axis=reduction_dimension)
+    return neg(values), positions
+
+
+def _floats(name: str, operand: ArrayLike) -> Array:
+    x = operators.operand(operand)
+    if not dtypes.is_float(x.dtype):
+        raise TypeError(f"lax.{name} works on floats, not on {described([x])}; at {user_line()}")
+    return x

@@ -5,12 +5,24 @@ from __future__ import annotations
 from ..trace.array import Array
 from ..trace.prims import gamma_functions, incomplete
 from .arguments import ArrayLike, applied, of_one_dtype, of_one_shape
-from .elementwise import _binary, _unary, exp, log, mul, neg, sub
+from .elementwise import _binary, _unary, add, eq, exp, log, mul, neg, rem, select, stop_gradient, sub
 
 lgamma, digamma = _unary(gamma_functions.lgamma), _unary(gamma_functions.digamma)
 bessel_i0e, bessel_i1e = _unary(gamma_functions.bessel_i0e), _unary(gamma_functions.bessel_i1e)
 igamma, igammac = _binary(incomplete.igamma), _binary(incomplete.igammac)
 igamma_grad_a, zeta = _binary(incomplete.igamma_grad_a), _binary(incomplete.zeta)
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The m-th derivative of digamma at x > 0, for floats m that are whole and not negative (M. Abramowitz and I. A. Stegun,
+    Handbook, 6.4.10); with respect to m it is constant."""
+    order, at = of_one_shape("polygamma", of_one_dtype("polygamma", m, x))
+    order = stop_gradient(order)
+    none = eq(order, 0)
+    following = add(select(none, 1.0, order), 1)
+    size = mul(exp(lgamma(following)), zeta(following, at))
+    value = select(eq(rem(order, 2), 1), size, neg(size))
+    return select(none, digamma(at), value)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:

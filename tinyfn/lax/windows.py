@@ -16,8 +16,7 @@ from ..trace.array import Array
 from ..trace.dtype import DType
 from ..trace.errors import entry_point, user_line
 from ..trace.prim import Primitive
-from ..trace.prims.movement import move_axis
-from ..trace.prims.sliding import places, window_max, window_min, windows
+from ..trace.prims.sliding import places, window_max, window_min
 from ..trace.tracing import Tracer, describe_function
 from ..trace.uop import CONST
 from ..transforms.inspection import ShapeDtypeStruct, make_graph
@@ -25,7 +24,7 @@ from ..transforms.vmap import vmap
 from .arguments import ArrayLike, Sizes, applied, as_shape, described, distinct_axes, of_one_dtype
 from .elementwise import bitwise_xor
 from .movement import broadcast_in_dim, concatenate, pad, reshape, slice_in_dim, transpose
-from .products import padtype_to_pads
+from .sliding import padtype_to_pads, windowed
 
 Pair = tuple[int, int]
 
@@ -247,38 +246,3 @@ def reduce_window_shape_tuple(
             for n, k, stride, (low, high), wide, dilation in along
         ]
     )
-
-
-def windowed(x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
-    """Windows of an array: each axis becomes one of places; for each axis along which they have several elements one follows."""
-    overlapping: list[tuple[int, int, int, int]] = []
-    for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
-        count = places(x.shape[axis], size, stride, dilation)
-        nowhere = isinstance(count, int) and count == 0
-        if size == 1 or nowhere:
-            x = slice_in_dim(x, 0, 0 if nowhere else (count - 1) * stride + 1, stride, axis)
-            x = x if size == 1 else _repeated(x, size)
-        elif (size - 1) * dilation < stride:
-            x = _cut(x, axis, size, stride, dilation, count)
-        else:
-            overlapping.append((axis, x.ndim, stride, dilation))
-            x = _repeated(x, size)
-    if overlapping:
-        names = ("axes", "inner", "strides", "dilations")
-        x = applied(windows, x, **dict(zip(names, zip(*overlapping, strict=True), strict=True)))
-    return x
-
-
-def _repeated(x: Array, size: int) -> Array:
-    return broadcast_in_dim(x, (*x.shape, size), tuple(range(x.ndim)))
-
-
-def _cut(x: Array, axis: int, size: int, stride: int, dilation: int, count: Any) -> Array:
-    """Windows that do not overlap are an axis split in two; so its derivatives have no sum over windows."""
-    # The last window need not reach to where the next one would begin.
-    missing = count * stride - x.shape[axis]
-    zero = operators.scalar(0, x.dtype)
-    x = pad(x, zero, [(0, missing if i == axis else 0, 0) for i in range(x.ndim)])
-    x = reshape(x, (*x.shape[:axis], count, stride, *x.shape[axis + 1 :]))
-    x = slice_in_dim(x, 0, (size - 1) * dilation + 1, dilation, axis + 1)
-    return move_axis(x, axis + 1, x.ndim - 1)

@@ -25,12 +25,14 @@ from .activations import (
     silu,
     soft_sign,
     softplus,
+    sparse_plus,
+    sparse_sigmoid,
     squareplus,
     swish,
     tanh,
 )
 from .attention import dot_product_attention
-from .normalization import log_softmax, logsumexp, softmax, standardize
+from .normalization import log_softmax, logmeanexp, logsumexp, softmax, standardize
 from .pooling import avg_pool, max_pool, min_pool, pool
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "log1mexp",
     "log_sigmoid",
     "log_softmax",
+    "logmeanexp",
     "logsumexp",
     "max_pool",
     "min_pool",
@@ -64,6 +67,8 @@ __all__ = [
     "soft_sign",
     "softmax",
     "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
     "squareplus",
     "standardize",
     "swish",

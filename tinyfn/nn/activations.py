@@ -90,6 +90,20 @@ def log1mexp(x: ArrayLike) -> Array:
     return where(small, lax.log(lax.neg(lax.expm1(lax.neg(near)))), lax.log1p(lax.neg(lax.exp(lax.neg(far)))))
 
 
+def sparse_plus(x: ArrayLike) -> Array:
+    """0 below -1, (x + 1)² / 4 up to 1, x from there on: a softplus that reaches 0 (M. Blondel et al., "Learning with
+    Fenchel-Young losses", 2020)."""
+    x = as_float(x)
+    inside = lax.clamp(-1.0, x, 1.0)
+    bent = lax.div(lax.square(lax.add(inside, 1)), 4)
+    return where(lax.le(x, -1), 0, where(lax.ge(x, 1), x, bent))
+
+
+def sparse_sigmoid(x: ArrayLike) -> Array:
+    """(x + 1) / 2 between -1 and 1, 0 below and 1 above: the derivative of `sparse_plus`."""
+    return lax.mul(0.5, lax.clamp(0.0, lax.add(as_float(x), 1), 2.0))
+
+
 def soft_sign(x: ArrayLike) -> Array:
     """x / (1 + |x|)."""
     x = as_float(x)

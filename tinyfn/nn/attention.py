@@ -11,7 +11,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array
 from ..trace.errors import user_line
-from .normalization import softmax
+from .normalization import logsumexp, softmax
 
 
 def dot_product_attention(
@@ -27,7 +27,8 @@ def dot_product_attention(
     key_value_seq_lengths: ArrayLike | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
-) -> Array:
+    return_residual: bool = False,
+) -> Any:
     """softmax(query · key · scale + bias) · value for each head: [B, T, N, H] like the query, or [T, N, H]
     without B.
 
@@ -36,7 +37,12 @@ def dot_product_attention(
     [B, N, T, S]; the scale is 1/sqrt(H) if it is None. `is_causal` lets position t see keys 0 to t, a local
     window (left, right) those from t - left to t + right; sequence lengths int[B] hide keys and zero results
     beyond. Half precision is computed with in float32 up to the probabilities. A position that sees no key
-    gives 0. `implementation` is accepted and ignored."""
+    gives 0. With `return_residual` the result is a pair with the logsumexp of each position's logits, [B, T, N].
+    `implementation` (None, "xla" or "cudnn") changes nothing."""
+    if implementation not in (None, "xla", "cudnn"):
+        raise ValueError(
+            f"nn.dot_product_attention: implementation {implementation!r} must be None, 'xla' or 'cudnn'; at {user_line()}"
+        )
     arrays = [operators.operand(x) for x in (query, key, value)]
     ndim = arrays[0].ndim
     if ndim not in (3, 4) or any(a.ndim != ndim for a in arrays):
@@ -105,7 +111,13 @@ def dot_product_attention(
         seen = rule if seen is None else operators.bitwise_and(seen, rule)
     chances = operators.to_dtype(softmax(logits, axis=-1, where=seen), dtype)
     result = lax.dot_general(chances, values, (((4,), (1,)), ((0, 1), (0, 2))))
-    return lax.reshape(lax.transpose(result, (0, 2, 1, 3, 4)), arrays[0].shape)
+    result = lax.reshape(lax.transpose(result, (0, 2, 1, 3, 4)), arrays[0].shape)
+    if not return_residual:
+        return result
+    sums = logsumexp(logits, -1, where=seen)  # [B, K, T, N/K]
+    return result, operators.to_dtype(
+        lax.reshape(lax.transpose(sums, (0, 2, 1, 3)), arrays[0].shape[:-1]), dtype
+    )
 
 
 def _lengths(lengths: ArrayLike, size: Any) -> Array:

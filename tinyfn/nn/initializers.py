@@ -20,21 +20,28 @@ Axes: TypeAlias = int | Sequence[int]
 _TRUNCATED = 0.87962566103423978
 
 
+def _or_default(dtype: Any) -> Any:
+    """The dtype, or float32 for None."""
+    return dtypes.DEFAULT_FLOAT if dtype is None else dtype
+
+
 def zeros(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtypes.DEFAULT_FLOAT) -> Array:
     """Zeros; the key is not used."""
-    return lax.full(shape, 0, dtype)
+    return lax.full(shape, 0, _or_default(dtype))
 
 
 def ones(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtypes.DEFAULT_FLOAT) -> Array:
     """Ones; the key is not used."""
-    return lax.full(shape, 1, dtype)
+    return lax.full(shape, 1, _or_default(dtype))
 
 
 def constant(value: ArrayLike, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializer:
     """An initializer that gives one value, or an array of values that broadcasts, everywhere."""
 
     def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
-        return operators.broadcast_to(operators.astype(operators.operand(value), dtype), as_shape(shape))
+        return operators.broadcast_to(
+            operators.astype(operators.operand(value), _or_default(dtype)), as_shape(shape)
+        )
 
     return init
 
@@ -43,7 +50,7 @@ def uniform(scale: float = 0.01, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializ
     """An initializer with uniform numbers in [0, scale)."""
 
     def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
-        return lax.mul(random.uniform(key, shape, dtype), scale)
+        return lax.mul(random.uniform(key, shape, _or_default(dtype)), scale)
 
     return init
 
@@ -52,7 +59,7 @@ def normal(stddev: float = 0.01, dtype: Any = dtypes.DEFAULT_FLOAT) -> Initializ
     """An initializer with normal numbers of mean 0."""
 
     def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
-        return lax.mul(random.normal(key, shape, dtype), stddev)
+        return lax.mul(random.normal(key, shape, _or_default(dtype)), stddev)
 
     return init
 
@@ -64,7 +71,7 @@ def truncated_normal(
     deviation)."""
 
     def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
-        return lax.mul(random.truncated_normal(key, lower, upper, shape, dtype), stddev)
+        return lax.mul(random.truncated_normal(key, lower, upper, shape, _or_default(dtype)), stddev)
 
     return init
 
@@ -112,7 +119,7 @@ def variance_scaling(
         )
 
     def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
-        shape = as_shape(shape)
+        shape, dtype = as_shape(shape), _or_default(dtype)
         if 0 in shape:
             return lax.full(shape, 0, dtype)
         inputs, outputs = _fans(shape, in_axis, out_axis, batch_axis)
@@ -140,7 +147,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = dtypes.DE
         from .. import linalg
         from .. import numpy as tnp
 
-        sizes = as_shape(shape)
+        sizes, dtype = as_shape(shape), _or_default(dtype)
         if len(sizes) < 2:
             raise ValueError(
                 f"nn.initializers.orthogonal needs at least 2 dimensions, not the shape {sizes}; at {user_line()}"
@@ -156,6 +163,29 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = dtypes.DE
         q = q * tnp.where(tnp.diagonal(r) < 0, -1, 1)
         q = tnp.reshape(q.T if rows < columns else q, (*others, columns))
         return operators.astype(scale * tnp.moveaxis(q, -1, column_axis), dtype)
+
+    return init
+
+
+def delta_orthogonal(
+    scale: float = 1.0, column_axis: int = -1, dtype: Any = dtypes.DEFAULT_FLOAT
+) -> Initializer:
+    """An initializer for convolutions with weights [*window, inputs, outputs]: an orthogonal matrix of length `scale` in the
+    middle of the window, and zeros around it (Xiao et al., "Dynamical isometry and a mean field theory of CNNs", 2018).
+
+    Raises ValueError for a window with no or more than 3 dimensions, or for more inputs than outputs."""
+    matrix = orthogonal(scale, column_axis, dtype)
+
+    def init(key: ArrayLike, shape: Sequence[Any], dtype: Any = dtype) -> Array:
+        sizes = as_shape(shape)
+        if not 3 <= len(sizes) <= 5 or sizes[-1] < sizes[-2]:
+            raise ValueError(
+                "nn.initializers.delta_orthogonal needs a shape [*window, inputs, outputs] with a window of 1 to 3 dimensions "
+                f"and no more inputs than outputs, not {sizes}; at {user_line()}"
+            )
+        around = [((k - 1) // 2, k - 1 - (k - 1) // 2, 0) for k in sizes[:-2]]
+        centre = lax.reshape(matrix(key, sizes[-2:], dtype), (*(1,) * len(around), *sizes[-2:]))
+        return lax.pad(centre, operators.scalar(0, centre.dtype), [*around, (0, 0, 0), (0, 0, 0)])
 
     return init
 

@@ -143,6 +143,20 @@ def logsumexp(
     return (results[0], results[1]) if return_sign else results[0]
 
 
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
+    """log(mean(exp(x))) over axes (None: all) of the elements where `where` holds; NaN if there are none."""
+    total = logsumexp(x, axis, where=where, keepdims=True)
+    array, _, axes, mask = _prepared("logmeanexp", x, axis, where)
+    if mask is None:
+        count = lax.full_like(total, math.prod([array.shape[a] for a in axes]))
+    else:
+        count = operators.to_dtype(_sum(lax.convert_element_type(mask, array.dtype), axes), total.dtype)
+    result = lax.sub(total, lax.log(count))
+    return result if keepdims else lax.squeeze(result, axes)
+
+
 def standardize(
     x: ArrayLike,
     axis: Axis = -1,
@@ -150,11 +164,17 @@ def standardize(
     variance: ArrayLike | None = None,
     epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
+    *,
+    algorithm: str = "stable",
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon), with the mean and variance over axes (None: all) where none are
     given.
 
-    The variance is the mean square of the differences from the mean."""
+    The variance is the mean square of the differences from the mean, also for the `algorithm` "fast"."""
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(
+            f"nn.standardize has no algorithm {algorithm!r}: choose fast or stable; at {user_line()}"
+        )
     array, dtype, axes, mask = _prepared("standardize", x, axis, where)
     if mask is None:
         count: Any = math.prod([array.shape[a] for a in axes])

@@ -12,7 +12,7 @@ import numpy as np
 from .. import lax
 from ..lax.arguments import ArrayLike, as_shape
 from ..trace import dtype as dtypes
-from ..trace import operators
+from ..trace import operators, prims
 from ..trace.array import Array
 from ..trace.errors import user_line
 from .distributions import fits, float_dtype, gumbel, randint, unit_uniform
@@ -23,7 +23,8 @@ from .reuse import uses_key
 def _take(x: Array, at: Array, axis: int) -> Array:
     """x at the positions `at` along an axis, in whose place the axes of `at` come; positions are within x."""
     sizes = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    picked = lax.gather(x, lax.expand_dims(at, (at.ndim,)), axes=(axis,), sizes=sizes)
+    at_last: Any = lax.expand_dims(at, (at.ndim,))
+    picked: Array = prims.gather(x, at_last, axes=(axis,), sizes=sizes, batch_dims=0, mode="clip")
     order = [*range(at.ndim, at.ndim + axis), *range(at.ndim), *range(at.ndim + axis, picked.ndim)]
     shape = (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :])
     return lax.reshape(lax.transpose(picked, order), shape)

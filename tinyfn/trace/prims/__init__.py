@@ -37,6 +37,7 @@ from .comparison import (
 from .complex_numbers import complex_, conj, imag, real
 from .contraction import dot_general
 from .convolution import conv_general
+from .cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
 from .error_function import erf, erf_inv, erfc
 from .exponential import acosh, asinh, atanh, cosh, exp, exp2, expm1, log, log1p, log2, logistic, sinh, tanh
 from .extern import ARGSORT, HostFunction, extern
@@ -52,7 +53,6 @@ from .random import threefry2x32
 from .reduction import (
     argmax,
     argmin,
-    cumsum,
     reduce_and,
     reduce_max,
     reduce_min,
@@ -60,7 +60,7 @@ from .reduction import (
     reduce_prod,
     reduce_sum,
 )
-from .rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, round, trunc
+from .rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, reduce_precision, round, trunc
 from .selection import (
     bitcast,
     checkpoint_name,

@@ -1,4 +1,4 @@
-"""Reductions over axes, arg-reductions and cumulative sums."""
+"""Reductions over axes, and arg-reductions."""
 
 from __future__ import annotations
 
@@ -207,42 +207,5 @@ class Argmin(Argmax):
         return np.asarray(np.argmin(x, axis)).astype(dtype)
 
 
-class Cumsum(Linear):
-    """The sums of the elements up to and including each along `axis`, from the end if `reverse`."""
-
-    family = "reduction"
-    params = ("axis", "reverse")
-
-    def out(self, x: Any, *, axis: int, reverse: bool) -> Any:
-        if x.dtype is dtypes.key:
-            raise TypeError(f"{self.name} does not accept {spell([x])}")
-        if not 0 <= axis < x.ndim or dtypes.kind(x.dtype) not in _NUMBER_OR_COMPLEX:
-            raise ValueError(
-                f"{self.name} along axis {axis} of {spell([x])}: it needs a numeric array with that axis"
-            )
-        return x.dtype, x.shape
-
-    def reference(self, x: Any, *, axis: int, reverse: bool) -> Any:
-        x = np.asarray(x)
-        forward = np.flip(x, axis) if reverse else x
-        total = np.cumsum(forward, axis, dtype=dtypes.accumulator(x.dtype)).astype(x.dtype)
-        return np.flip(total, axis) if reverse else total
-
-    def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:
-        return cumsum(ct, axis=axis, reverse=not reverse)
-
-    def batch(
-        self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, reverse: bool
-    ) -> UOp:
-        return cumsum(args[0], axis=axis + 1, reverse=reverse)
-
-    def samples(self) -> Iterator[Sample]:
-        generator = np.random.default_rng(0)
-        for dtype in (*dtypes.INTEGERS, *dtypes.FLOATS, *dtypes.COMPLEX):
-            yield Sample((_distinct(generator, dtype, (3, 4)),), {"axis": 1, "reverse": False})
-        for shape, axis in (((3, 4), 0), ((0,), 0), ((1,), 0), ((2, 0, 3), 1)):
-            yield Sample((_distinct(generator, dtypes.float32, shape),), {"axis": axis, "reverse": True})
-
-
 reduce_sum, reduce_prod, reduce_max, reduce_min = ReduceSum(), ReduceProd(), ReduceMax(), ReduceMin()
-reduce_and, reduce_or, argmax, argmin, cumsum = ReduceAnd(), ReduceOr(), Argmax(), Argmin(), Cumsum()
+reduce_and, reduce_or, argmax, argmin = ReduceAnd(), ReduceOr(), Argmax(), Argmin()

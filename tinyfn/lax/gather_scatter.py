@@ -1,0 +1,289 @@
+"""gather and scatter with XLA's description of which axis is which.
+
+Both are about windows of an operand, each of which begins at a position that is data. An array of positions has a last axis that
+lists one index for each axis of the operand in a map of axes; its other axes enumerate windows. What is read, or
+written, has these axes and those of the windows; the dimension numbers say at which places.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..trace import dtype as dtypes
+from ..trace import operators, prims
+from ..trace.array import Array
+from ..trace.errors import user_line
+from ..trace.indexing import fill_value_of
+from ..transforms.vmap import vmap
+from .arguments import ArrayLike, Sizes, applied, as_shape, described, distinct_axes, of_one_dtype
+from .elementwise import neg, select
+from .movement import full, reshape, transpose
+
+
+class GatherScatterMode(enum.Enum):
+    """What becomes of a window that is not within the operand.
+
+    CLIP moves it within; FILL_OR_DROP reads a fill value for all of it, and does not write it; PROMISE_IN_BOUNDS says that
+    there is none (if there is, it is moved within)."""
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+
+    @classmethod
+    def from_any(cls, mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode of a name ("clip", "fill", "drop" or "promise_in_bounds"); FILL_OR_DROP for None."""
+        if isinstance(mode, cls):
+            return mode
+        named = {None: cls.FILL_OR_DROP, "clip": cls.CLIP, "fill": cls.FILL_OR_DROP, "drop": cls.FILL_OR_DROP,
+                 "promise_in_bounds": cls.PROMISE_IN_BOUNDS}  # fmt: skip
+        if mode not in named:
+            raise ValueError(f"mode {mode!r}: choose one of {[n for n in named if n]}; at {user_line()}")
+        return named[mode]
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which axes are which in `gather`.
+
+    `offset_dims`: the axes of the result that are axes of the windows; the others enumerate windows.
+    `collapsed_slice_dims`: the axes of the operand along which windows have the size 1, which the result lacks.
+    `start_index_map`: the axes of the operand along which the indices are positions, in the order of the last axis.
+    `operand_batching_dims`, `start_indices_batching_dims`: pairs of axes of both along which they go together."""
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which axes are which in `scatter`.
+
+    `update_window_dims`: the axes of the updates that are axes of the windows; the others enumerate windows.
+    `inserted_window_dims`: the axes of the operand along which windows have the size 1, which the updates lack.
+    `scatter_dims_to_operand_dims`: the axes of the operand along which the indices are positions, in the order of the last axis.
+    `operand_batching_dims`, `scatter_indices_batching_dims`: pairs of axes of both along which they go together."""
+
+    update_window_dims: Sequence[int]
+    inserted_window_dims: Sequence[int]
+    scatter_dims_to_operand_dims: Sequence[int]
+    operand_batching_dims: Sequence[int] = ()
+    scatter_indices_batching_dims: Sequence[int] = ()
+
+
+class _Layout:
+    """How the arrays of a gather or scatter are made those of the primitive, in which axes that go together come first."""
+
+    def __init__(
+        self,
+        name: str,
+        operand: Array,
+        indices: Array,
+        removed: Any,
+        mapped: Any,
+        together: Any,
+        indices_together: Any,
+    ):
+        self.name, self.operand, self.indices = name, operand, indices
+        if indices.ndim < 1 or not dtypes.is_integer(indices.dtype):
+            raise TypeError(
+                f"lax.{name} needs integers with a last axis of positions, not {described([indices])}; at {user_line()}"
+            )
+        self.removed, self.mapped, self.together = (
+            distinct_axes(name, axes, operand.ndim) for axes in (removed, mapped, together)
+        )
+        self.indices_together = distinct_axes(name, indices_together, indices.ndim - 1)
+        sizes = [
+            [a.shape[i] for i in axes]
+            for a, axes in ((operand, self.together), (indices, self.indices_together))
+        ]
+        clash = {*self.removed, *self.mapped} & {*self.together} or sizes[0] != sizes[1]
+        if clash or indices.shape[-1] != len(self.mapped):
+            raise ValueError(
+                f"lax.{name} of {described([operand, indices])}: positions along axes {self.mapped} need a last axis of "
+                f"the indices of that size, and axes {self.together} and {self.indices_together} must be others, and as "
+                f"long; at {user_line()}"
+            )
+        self.others = [axis for axis in range(operand.ndim) if axis not in self.together]
+        self.enumerating = [i for i in range(indices.ndim - 1) if i not in self.indices_together]
+        self.kept = [axis for axis in self.others if axis not in self.removed]
+        self.batch = len(self.together)
+
+    def places(self, window: Any, ndim: int) -> list[int]:
+        """Of an array with the axes of `window` for the windows and one for each axis of the indices but the last, in their
+        orders, the axes in the primitive's order: those that go together, those that enumerate, those of the window."""
+        window = distinct_axes(self.name, window, ndim)
+        rest = [axis for axis in range(ndim) if axis not in window]
+        if len(window) != len(self.kept) or len(rest) != self.indices.ndim - 1:
+            raise ValueError(
+                f"lax.{self.name} of {described([self.operand, self.indices])}: windows with {len(self.kept)} axes, "
+                f"enumerated by {self.indices.ndim - 1}, do not have the axes {window} of {ndim}; at {user_line()}"
+            )
+        return [*[rest[i] for i in (*self.indices_together, *self.enumerating)], *window]
+
+    def arguments(self) -> tuple[Array, Array]:
+        """The operand and the indices for the primitive."""
+        return (
+            transpose(self.operand, (*self.together, *self.others)),
+            transpose(self.indices, (*self.indices_together, *self.enumerating, self.indices.ndim - 1)),
+        )
+
+    def params(self, sizes: Sequence[Any], mode: GatherScatterMode) -> dict[str, Any]:
+        """Its parameters, for windows of sizes along all axes of the operand."""
+        return {
+            "axes": tuple([self.batch + self.others.index(axis) for axis in self.mapped]),
+            "sizes": tuple([sizes[axis] for axis in self.others]),
+            "batch_dims": self.batch,
+            "mode": "fill" if mode is GatherScatterMode.FILL_OR_DROP else "clip",
+        }
+
+
+def gather(
+    operand: ArrayLike,
+    start_indices: ArrayLike,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sizes,
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
+    """The windows of the operand, of `slice_sizes` along each of its axes, that begin at the positions `start_indices`.
+
+    A window that is not within the operand is moved within it; in the mode "fill" all of it is `fill_value` (NaN, the least
+    signed or the greatest unsigned integer). What is promised of the indices changes nothing. For rows i of a matrix [n, m]:
+
+        lax.gather(x, i[:, None], lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, m))
+    """
+    x, at, numbers = operators.operand(operand), operators.operand(start_indices), dimension_numbers
+    layout = _Layout(
+        "gather", x, at, numbers.collapsed_slice_dims, numbers.start_index_map, numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
+    )  # fmt: skip
+    sizes = as_shape(slice_sizes)
+    how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    if len(sizes) != x.ndim or builtins.any(sizes[axis] != 1 for axis in (*layout.removed, *layout.together)):
+        raise ValueError(
+            f"lax.gather of {described([x])} in windows {sizes}: it needs a size for each axis, which is 1 along those "
+            f"that are collapsed or go together; at {user_line()}"
+        )
+    params = layout.params(sizes, how)
+    windows = applied(prims.gather, *layout.arguments(), **params)
+    if how is GatherScatterMode.FILL_OR_DROP:
+        everywhere = full([x.shape[axis] for axis in (*layout.together, *layout.others)], True)
+        inside = applied(prims.gather, everywhere, layout.arguments()[1], **params)
+        windows = select(inside, windows, operators.broadcast_to(fill_value_of(x, fill_value), windows.shape))
+    count = at.ndim - 1
+    windows = reshape(windows, (*windows.shape[:count], *[sizes[axis] for axis in layout.kept]))
+    places = layout.places(numbers.offset_dims, windows.ndim)
+    return transpose(windows, [places.index(axis) for axis in range(windows.ndim)])
+
+
+def _scattered(
+    name: str,
+    kind: str,
+    operand: Any,
+    indices: Any,
+    updates: Any,
+    numbers: ScatterDimensionNumbers,
+    mode: Any,
+) -> Array:
+    x, values = of_one_dtype(name, operand, updates)
+    at = operators.operand(indices)
+    layout = _Layout(
+        name, x, at, numbers.inserted_window_dims, numbers.scatter_dims_to_operand_dims, numbers.operand_batching_dims,
+        numbers.scatter_indices_batching_dims,
+    )  # fmt: skip
+    values = transpose(values, layout.places(numbers.update_window_dims, values.ndim))
+    count = at.ndim - 1
+    sizes = [1] * x.ndim
+    for axis, n in zip(layout.kept, values.shape[count:], strict=True):
+        sizes[axis] = n
+    params = layout.params(sizes, GatherScatterMode.from_any(mode))
+    moved, positions = layout.arguments()
+    shape = (*positions.shape[:-1], *params["sizes"])
+    if values.shape[:count] != positions.shape[:-1]:
+        raise ValueError(
+            f"lax.{name}: updates {described([updates])} have no axes for the windows at {described([at])}; at "
+            f"{user_line()}"
+        )
+    result = applied(prims.scatter, moved, positions, reshape(values, shape), kind=kind, **params)
+    order = (*layout.together, *layout.others)
+    return transpose(result, [order.index(axis) for axis in range(x.ndim)])
+
+
+def _scatter(name: str, kind: str, what: str) -> Callable[..., Array]:
+    def apply(
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+    ) -> Array:
+        return _scattered(name, kind, operand, scatter_indices, updates, dimension_numbers, mode)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = (
+        f"The operand with windows {what}, in order, at positions that are data; see `ScatterDimensionNumbers`.\n\n"
+        "    A window that is not within the operand is left out, unless the mode says otherwise. What is promised of the\n"
+        "    indices changes nothing."
+    )
+    return apply
+
+
+scatter = _scatter("scatter", "set", "replaced by the updates (of several at one place the last one wins)")
+scatter_add = _scatter("scatter_add", "add", "to which the updates are added")
+scatter_mul = _scatter("scatter_mul", "mul", "multiplied by the updates")
+scatter_min = _scatter("scatter_min", "min", "replaced by the updates where these are less")
+scatter_max = _scatter("scatter_max", "max", "replaced by the updates where these are greater")
+
+
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with windows from which the updates are subtracted, at positions that are data; see `scatter_add`."""
+    x, values = of_one_dtype("scatter_sub", operand, updates)
+    return _scattered("scatter_sub", "add", x, scatter_indices, neg(values), dimension_numbers, mode)
+
+
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable[[Array], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sizes = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with func(element) for the elements of windows at positions that are data, once also where windows overlap.
+
+    `update_shape` is the shape that updates would have; see `scatter`."""
+    x = operators.operand(operand)
+    changed = vmap(func)(reshape(x, (x.size,)))
+    if changed.dtype is not x.dtype or changed.shape != (x.size,):
+        found = dtypes.describe(changed.dtype, changed.shape[1:])
+        raise TypeError(
+            f"lax.scatter_apply: the function must give a {x.dtype.name} scalar, not {found}; at {user_line()}"
+        )
+    chosen = _scattered(
+        "scatter_apply", "set", full(x.shape, False), scatter_indices, full(as_shape(update_shape), True), dimension_numbers,
+        mode,
+    )  # fmt: skip
+    return select(chosen, reshape(changed, x.shape), x)
