@@ -46,6 +46,17 @@ def test_lu(dtype: str, batch: tuple[int, ...], m: int, n: int, seed: int) -> No
     close(np.take_along_axis(a, order[..., None].astype(int), -2), lower @ upper, 100 * EPS[dtype])
 
 
+@pytest.mark.parametrize("shape", [(70, 70), (2, 40, 90), (90, 33), (32, 64)])
+def test_lu_of_several_panels(shape: tuple[int, ...]) -> None:
+    a = numbers(np.random.default_rng(0), "float64", shape)
+    p, lower, upper = map(np.asarray, linalg.lu(a))
+    close(p @ lower @ upper, a, 1e-12)
+    assert (np.abs(lower) <= 1).all() and not np.tril(upper, -1).any() and not np.triu(lower, 1).any()
+    if shape[-1] == shape[-2]:
+        x = np.asarray(linalg.lu_solve(linalg.lu_factor(a), a[0]))
+        close(a @ x, a[0], 1e-10)
+
+
 def test_lu_of_singular_matrices() -> None:
     close(linalg.lu(tnp.zeros((2, 2)))[2], np.zeros((2, 2), np.float32), 0)
     a = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])

@@ -1,6 +1,7 @@
 """LU factors with partial pivoting, of matrices in the last two axes. Imported when one of its users is.
 
-NumPy has no LU of its own, so that the factors are computed here, a column at a time for all matrices of a batch."""
+NumPy has no LU of its own, so that the factors are computed here, for all matrices of a batch: panels of columns one column at a
+time, and what is right of a panel by products of matrices."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ from .selection import convert, where
 from .slicing import concatenate
 from .systems import solve
 
+_PANEL = 32  # columns
+
 
 class Lu(Decomposition):
     """The factors of matrices (..., m, n) in one array (..., m, n + 2), with L U = the matrix with its rows in another order.
@@ -49,15 +52,22 @@ class Lu(Decomposition):
         lu, lanes = np.array(a).reshape(count, m, n), np.arange(count)
         order = np.tile(np.arange(m), (count, 1))
         exchanged = order.copy()
-        for k in range(min(m, n)):
-            pivot = k + np.argmax(np.abs(lu[:, k:, k]), 1)
-            exchanged[:, k] = pivot
-            for rows in (lu, order):
-                rows[lanes, k], rows[lanes, pivot] = rows[lanes, pivot], rows[lanes, k]
+        k = min(m, n)
+        for begin in range(0, k, _PANEL):
+            end = min(begin + _PANEL, k)
+            for c in range(begin, end):
+                pivot = c + np.argmax(np.abs(lu[:, c:, c]), 1)
+                exchanged[:, c] = pivot
+                for rows in (lu, order):
+                    rows[lanes, c], rows[lanes, pivot] = rows[lanes, pivot], rows[lanes, c]
+                with np.errstate(all="ignore"):
+                    # A column of zeros has no pivot, and nothing to eliminate.
+                    lu[:, c + 1 :, c] /= np.where(lu[:, c, c] == 0, 1, lu[:, c, c])[:, None]
+                    lu[:, c + 1 :, c + 1 : end] -= lu[:, c + 1 :, c, None] * lu[:, c, None, c + 1 : end]
             with np.errstate(all="ignore"):
-                # A column of zeros has no pivot, and nothing to eliminate.
-                lu[:, k + 1 :, k] /= np.where(lu[:, k, k] == 0, 1, lu[:, k, k])[:, None]
-                lu[:, k + 1 :, k + 1 :] -= lu[:, k + 1 :, k, None] * lu[:, k, None, k + 1 :]
+                for r in range(begin + 1, end):
+                    lu[:, r, end:] -= (lu[:, r, None, begin:r] @ lu[:, begin:r, end:])[:, 0]
+                lu[:, end:, end:] -= lu[:, end:, begin:end] @ lu[:, begin:end, end:]
         numbers = np.stack([exchanged, order], -1).astype(a.dtype)
         return np.concatenate([lu, numbers], -1).reshape(*a.shape[:-2], m, n + 2)
 
