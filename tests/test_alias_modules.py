@@ -24,6 +24,17 @@ def test_modules_of_the_numpy_namespace(name: str) -> None:
         assert getattr(alias, member) is getattr(module, member) is getattr(getattr(tnp, name), member)
 
 
+def test_modules_on_demand() -> None:
+    for code in (
+        "tinyfn.lax.linalg.triangular_solve",
+        "tinyfn.scipy.linalg.expm",
+        "tinyfn.tree_util.tree_map",
+    ):
+        subprocess.run([sys.executable, "-c", f"import tinyfn; {code}"], check=True)
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = tinyfn.lax.linear
+
+
 def test_a_tree_as_a_vector() -> None:
     tree = {
         "w": tnp.arange(6.0).reshape(2, 3),

@@ -133,3 +133,23 @@ def test_small_differences() -> None:
         assert tnp.zeros(shape)[np.zeros(mask, bool)].shape == np.zeros(shape)[np.zeros(mask, bool)].shape
     with pytest.raises(IndexError, match="axis 3 is out of bounds"):
         tnp.expand_dims(tnp.ones(2), 3)
+
+
+def test_where_the_standard_leaves_a_choice() -> None:
+    """Floor division of and by infinities is Python's; read-only memory is not handed to who can't know that it is."""
+    inf = np.float32(np.inf)
+    x, y = (
+        np.array([inf, -inf, inf, 1, -1, 1, -1], np.float32),
+        np.array([2, 2, -2, inf, inf, -inf, -inf], np.float32),
+    )
+    with np.errstate(invalid="ignore"):
+        wanted = x // y
+    for found in (tnp.asarray(x) // tnp.asarray(y), tinyfn.jit(tnp.floor_divide)(x, y)):
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(np.asarray(found)[3:]), np.signbit(wanted[3:]))
+    with pytest.raises(BufferError, match="readonly"):
+        tnp.ones(2).__dlpack__(copy=False)
+    assert (
+        type(tnp.ones(2).__dlpack__()).__name__
+        == type(tnp.ones(2).__dlpack__(copy=False, max_version=(1, 0))).__name__
+    )

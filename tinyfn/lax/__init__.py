@@ -8,6 +8,9 @@ broadcast, and so do axes of size 1 among arrays with equally many axes. Axes ma
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from ..trace.operators import broadcast_shapes
 from ..transforms.implicit import custom_linear_solve, custom_root
 from .branches import cond, switch
@@ -232,6 +235,13 @@ from .windows import (
     reduce_window_shape_tuple,
     reduce_xor,
 )
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "linalg":  # imported when it is first used
+        return _import_module(".linalg", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ConvDimensionNumbers",
