@@ -17,6 +17,7 @@ from tinyfn.ad_checkpoint import checkpoint, checkpoint_name, print_saved_residu
 from tinyfn.trace import prims
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.prims.extern import HostFunction
+from tinyfn.transforms.inlining import inline_checkpoints
 
 grad, value_and_grad, jit, vmap = tinyfn.grad, tinyfn.value_and_grad, tinyfn.jit, tinyfn.vmap
 
@@ -361,3 +362,69 @@ def test_residuals_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_module_can_be_called_with_options() -> None:
     f = tinyfn.checkpoint(network, policy=tinyfn.checkpoint_policies.dots_saveable)
     assert dots_in_gradient(f, array(W), array(X)) == 5
+
+
+def scans_of(graph: Graph) -> list[Graph]:
+    return [node.params["graph"] for node in all_nodes(graph) if getattr(node.op, "name", "") == "scan"]
+
+
+def test_checkpoints_are_part_of_a_loops_body_where_nothing_merges_them() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        body = checkpoint(lambda h, _: (tnp.tanh(w @ h), None))
+        return lax.scan(body, x, None, length=5)[0].sum()
+
+    forward, backward = scans_of(jit(value_and_grad(loss)).graph(array(W), array(X)))
+    for body in (forward, backward):
+        assert count(body, "checkpoint") == 1
+        assert count(inline_checkpoints(body), "checkpoint") == 0
+    # A gradient within the body has both passes in it: there the second one stays apart.
+    body = jit(
+        lambda w, x: lax.scan(lambda h, _: (h - grad(checkpoint(network), 1)(w, h), None), x, None, length=3)[
+            0
+        ]
+    )
+    (both,) = scans_of(body.graph(array(W), array(X)))
+    once = inline_checkpoints(both)
+    assert count(once, "checkpoint") <= 1
+    both_used = jit(lambda w, x: value_and_grad(checkpoint(network))(w, x)).graph(array(W), array(X))
+    assert count(both_used, "checkpoint") == 1 and count(both_used, "tanh") == 2
+
+
+def test_a_checkpoint_with_an_effect_keeps_its_place() -> None:
+    seen: list[str] = []
+
+    def note(text: str) -> Callable[[Any], None]:
+        return lambda _: seen.append(text)
+
+    @checkpoint
+    def inner(x: Any) -> Any:
+        tinyfn.debug.callback(note("inner"), x)
+        return x * x
+
+    def f(x: Any) -> Any:
+        tinyfn.debug.callback(note("before"), x)
+        inner(x)  # what it gives is not used
+        tinyfn.debug.callback(note("after"), x)
+        return inner(x)
+
+    for transform in (lambda f: f, jit, grad, lambda f: jit(value_and_grad(f))):
+        seen.clear()
+        transform(f)(array(2.0))
+        assert seen == ["before", "inner", "after", "inner"]
+
+
+def test_a_program_with_checkpoints_takes_less_memory() -> None:
+    def block(h: Any, w: Any) -> Any:
+        return h + tnp.tanh(tnp.sin(h @ w) * tnp.exp(-((h @ w) ** 2))) @ w.T
+
+    def memory(wrap: Any) -> int:
+        def loss(weights: Any, h: Any) -> Any:
+            for w in weights:
+                h = wrap(block)(h, w)
+            return (h * h).mean()
+
+        weights = [array(np.eye(8, 64) * 0.1, "float32")] * 6
+        compiled = jit(value_and_grad(loss)).lower(weights, array(np.ones((128, 8)), "float32")).compile()
+        return int(compiled.memory_analysis().temp_size_in_bytes)
+
+    assert memory(checkpoint) < memory(lambda f: f) / 3

@@ -13,6 +13,7 @@ from ..trace.execute import step
 from ..trace.graph import Graph, fixed
 from ..trace.uop import UOp, input_node, rebuild
 from .branches import cond
+from .inlining import inline_checkpoints
 from .loops import scan
 from .pruning import prune
 from .structured import Structured, checkpoint_call, replace_calls
@@ -231,7 +232,7 @@ def simplified(graph: Graph) -> Graph:
     def make() -> Graph:
         from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
 
-        return simplify(prune(replace_calls(graph)))
+        return simplify(prune(inline_checkpoints(replace_calls(graph))))
 
     return graph.derive("simplified", make)
 

@@ -11,7 +11,7 @@ from ..trace import finite, prims, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph, split
-from ..trace.tracing import bind, current_trace, trace_function, tracer
+from ..trace.tracing import bind, current_trace, trace_function
 from ..trace.uop import INPUT, OUTPUT, UOp, input_node
 from .arguments import Arguments, argument_names, marked_arguments
 from .inspection import ShapeDtypeStruct, traced_function
@@ -57,8 +57,7 @@ def remat(
     @entry_point
     @wraps(function)
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
-        trace = current_trace()
-        if trace is None:
+        if current_trace() is None:
             return function(*args, **kwargs)
         traced_args = [arg for i, arg in enumerate(args) if i not in static]
         traced_kwargs = {name: arg for name, arg in kwargs.items() if name not in names}
@@ -75,15 +74,12 @@ def remat(
 
         traced = trace_function(function, "checkpoint", given.arrays, rebuild, given.name, given.arrays)
         graph = traced.graph
-        nodes = checkpoint_call.apply(
-            *[trace.lift(a) for a in (*given.arrays, *graph.captured)],
-            graph=Graph(graph.inputs, graph.outputs, name=graph.name),
-            policy=keeps,
-            prevent_cse=prevent_cse,
-        )
-        return pytree.unflatten(
-            traced.out_tree, [tracer(trace, n, weak) for n, weak in zip(nodes, traced.weak, strict=True)]
-        )
+        opened = Graph(graph.inputs, graph.outputs, name=graph.name)
+        params = {"graph": opened, "policy": keeps, "prevent_cse": prevent_cse}
+        found = bind(checkpoint_call, (*given.arrays, *graph.captured), params)
+        for array, weak in zip(found, traced.weak, strict=True):
+            array.weak_type = weak
+        return pytree.unflatten(traced.out_tree, found)
 
     return rematerialized
 
