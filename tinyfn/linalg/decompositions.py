@@ -229,11 +229,13 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     from .norms import matrix_norm
     from .systems import inv
 
-    a, _ = matrices(x, "cond")
+    a, dtype = matrices(x, "cond")
     if p in (None, 2, -2):
         values = svdvals(a)
-        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    return matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+        ratio = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+        return _real(ratio, dtype) if dtype.kind != "c" else ratio
+    result = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+    return _real(result, dtype) if dtype.kind != "c" else result
 
 
 __all__ = [

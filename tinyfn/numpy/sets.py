@@ -69,12 +69,23 @@ def unique(
         return chosen[0] if len(chosen) == 1 else tuple(chosen)
     attempt = "take its distinct elements (the result's size would depend on its values: give `size`)"
     value = x.concrete(attempt, ConcretizationError)
+    if type(x) is not Array:  # differentiated: elements are taken from it, so that derivatives pass
+        first, *others = _positions(value, return_inverse, return_counts, axis, equal_nan)
+        values = take(x, first, axis)
+        chosen = [values, *([first] if return_index else []), *others]
+        return chosen[0] if len(chosen) == 1 else tuple(chosen)
     found = np.unique(  # type: ignore[call-overload]
         value, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
     )
     if not isinstance(found, tuple):
         return wrap(np.asarray(found))
     return tuple([wrap(np.asarray(found[0])), *[wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]])
+
+
+def _positions(value: Any, inverse: bool, counts: bool, axis: int | None, equal_nan: bool) -> list[Array]:
+    """Where each distinct element comes first, and as asked which of them each element is, and how often they occur."""
+    found = np.unique(value, True, inverse, counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]
+    return [wrap(np.asarray(f).astype(np.int32)) for f in found[1:]]
 
 
 def _unique_of_size(
@@ -202,7 +213,8 @@ def intersect1d(
     attempt = "intersect it (the result's size would depend on its values)"
     known = [v.concrete(attempt, ConcretizationError) for v in (x, y)]
     found = np.intersect1d(known[0], known[1], assume_unique, return_indices=True)
-    return wrap(found[0]), wrap(found[1].astype(np.int32)), wrap(found[2].astype(np.int32))
+    in_x, in_y = (wrap(places.astype(np.int32)) for places in found[1:])
+    return take(x, in_x), in_x, in_y
 
 
 def setdiff1d(
