@@ -355,6 +355,59 @@ def test_rules_that_call_their_own_function_know_the_axes() -> None:
     close(grad(lambda x: over_i(f, x).sum())(x), np.full(3, 3 * np.cos(0.6)))
 
 
+def test_an_equation_of_which_each_lane_has_a_part(device: str) -> None:  # noqa: F811
+    """Conjugate gradients for the sum over the lanes of their matrices."""
+    parts, b = normal(9, (3, 4, 4), (4,))
+    parts = np.einsum("kij,kil->kjl", parts, parts) + np.eye(4)
+
+    def solve(matvec: Any, b: Any) -> Any:
+        def step(carry: Any) -> Any:
+            x, r, p, rr, n = carry
+            moved = matvec(p)
+            rate = rr / (p @ moved)
+            r_new = r - rate * moved
+            return x + rate * p, r_new, r_new + (r_new @ r_new) / rr * p, r_new @ r_new, n + 1
+
+        goes_on = lambda carry: (carry[3] > 1e-26) & (carry[4] < 20)
+        return lax.while_loop(goes_on, step, (b * 0, b, b, b @ b, 0))[0]
+
+    def lane(part: Any, b: Any) -> Any:
+        return lax.custom_linear_solve(lambda v: lax.psum(part @ v, "i"), b, solve, symmetric=True)
+
+    def solution(parts: Any, b: Any) -> Any:
+        return vmap(lane, (0, None), None, axis_name="i")(parts, b)  # one for all lanes
+
+    x = np.linalg.solve(parts.sum(0), b)
+    close(jit(solution)(array(parts), array(b)), x, 1e-9)
+    of_parts, of_b = jit(grad(lambda parts, b: (solution(parts, b) ** 2).sum(), (0, 1)))(
+        array(parts), array(b)
+    )
+    expected = np.linalg.solve(parts.sum(0), 2 * x)
+    close(of_b, expected, 1e-8)
+    close(of_parts, np.broadcast_to(-np.outer(expected, x), (3, 4, 4)), 1e-8)
+
+
+def test_custom_functions_whose_results_all_lanes_share() -> None:
+    @tinyfn.custom_vjp
+    def f(x: Any) -> Any:
+        return lax.psum(x, "i"), x
+
+    f.defvjp(lambda x: (f(x), None), lambda _, cts: (2.0 * lax.psum(cts[0], "i") + cts[1],))
+
+    @tinyfn.custom_jvp
+    def g(x: Any) -> Any:
+        return lax.pmean(x, "i")
+
+    g.defjvp(lambda primals, tangents: (g(*primals), 3.0 * lax.pmean(tangents[0], "i")))
+    (x,) = normal(10, (3,))
+    total, own = over_i(f, x, out_axes=(None, 0))
+    close(total, x.sum())
+    close(own, x)
+    close(grad(lambda x: over_i(f, x, out_axes=(None, 0))[0] * 5.0)(x), np.full(3, 10.0))
+    close(over_i(g, x, out_axes=None), x.mean())
+    close(grad(lambda x: over_i(g, x, out_axes=None))(x), np.ones(3))
+
+
 def test_in_nested_loops_of_one_another(device: str) -> None:  # noqa: F811
     x = array(XS)
 

@@ -126,7 +126,11 @@ class _CustomCall(Structured):
         args = instantiate_batch(axis.size, args, batched)
         derived = _batch_everything(graph, axis)
         results = self.apply(*args, graph=derived, rules=rules.batched(axis), count=count, label=label)
-        return results, [True] * len(results)
+        if axis.within(graph).name is None or axis.size == 0:
+            return results, [True] * len(results)
+        # What a collective makes alike in all lanes is what the first lane has.
+        flags = batch_graph(graph, axis, tuple(batched))[1]
+        return [r if flag else _first_lane(r) for r, flag in zip(results, flags, strict=True)], list(flags)
 
 
 class CustomJvp(_CustomCall):
@@ -289,6 +293,13 @@ def _plain(outputs: Sequence[UOp], seeds: Sequence[UOp]) -> list[UOp]:
         lambda node: node.params["graph"] if node.op is custom_jvp_call and node in dependent else None,
     )
     return _plain(found, seeds)  # which may call others
+
+
+def _first_lane(x: UOp) -> UOp:
+    rest = x.shape[1:]
+    lane = prims.slice_(x, start=(0,) * x.ndim, limit=(1, *rest), step=(1,) * x.ndim)
+    first: UOp = prims.reshape(lane, shape=rest)
+    return first
 
 
 def _batch_everything(graph: Graph, axis: BatchAxis) -> Graph:

@@ -111,19 +111,22 @@ class LinearSolve(Structured):
     def batch_results(
         self, axis: BatchAxis, args: Sequence[UOp], batched: Sequence[bool], **params: Any
     ) -> Any:
-        constants = params["constants"]
-        count = len(args) - constants
-        flags = (*batched[:constants], *[True] * count)
+        constants, graphs = params["constants"], {n: g for n, g in params.items() if isinstance(g, Graph)}
+        flags, moving = tuple(batched), tuple(batched[constants:])
+        # A part of b or x has the axis if one of the functions gives it with the axis, since others then take it.
+        while True:
+            found = {name: batch_graph(graph, axis, flags)[1] for name, graph in graphs.items()}
+            moving = tuple([any(each) for each in zip(moving, *found.values(), strict=False)])
+            if moving == flags[constants:]:
+                break
+            flags = (*batched[:constants], *moving)
         wide = [
             a if has or not need else broadcast_to_batch(a, axis.size)
             for a, has, need in zip(args, batched, flags, strict=True)
         ]
-        derived = {
-            name: _over_batch(graph, axis, flags) if isinstance(graph, Graph) else graph
-            for name, graph in params.items()
-        }
-        results = self.apply(*wide, **derived)
-        return results, [True] * len(results)
+        derived = {name: _over_batch(graph, axis, flags, moving) for name, graph in graphs.items()}
+        results = self.apply(*wide, **{**params, **derived})
+        return results, [*moving, *found["solve"][len(moving) :]]
 
     def samples(self) -> Iterator[Sample]:
         # A diagonal matrix.
@@ -139,14 +142,15 @@ class LinearSolve(Structured):
         yield Sample((np.array([2.0, -1.0, 0.5], np.float32), np.array([1.0, 2.0, 3.0], np.float32)), params)
 
 
-def _over_batch(graph: Graph, axis: BatchAxis, flags: tuple[bool, ...]) -> Graph:
-    """The graph over a batch axis of the inputs marked in `flags`, which all results have."""
+def _over_batch(graph: Graph, axis: BatchAxis, flags: tuple[bool, ...], needs: tuple[bool, ...]) -> Graph:
+    """The graph over a batch axis of the inputs marked in `flags`, which those first results have that are marked in `needs`."""
     derived, has_axis = batch_graph(graph, axis, flags)
-    if all(has_axis):
+    lacking = [need and not has for need, has in zip(needs, has_axis, strict=False)]
+    if not any(lacking):
         return derived
     outputs = [
-        out if has else broadcast_to_batch(out, axis.size)
-        for out, has in zip(derived.outputs, has_axis, strict=True)
+        broadcast_to_batch(out, axis.size) if i < len(lacking) and lacking[i] else out
+        for i, out in enumerate(derived.outputs)
     ]
     return Graph(derived.inputs, outputs, name=derived.name)
 

@@ -65,7 +65,12 @@ def batch(outputs: Sequence[UOp], batched: dict[UOp, UOp], axis: BatchAxis) -> l
 
 
 def _is_about(node: UOp, name: Any) -> bool:
-    return isinstance(node.op, Primitive) and name in node.op.axis_names(node.params)
+    op = node.op
+    return (
+        isinstance(op, Primitive)
+        and op.family in ("collective", "structured")
+        and name in op.axis_names(node.params)
+    )
 
 
 def batch_graph(graph: Graph, axis: BatchAxis, batched: tuple[bool, ...]) -> tuple[Graph, tuple[bool, ...]]:
