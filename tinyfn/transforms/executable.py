@@ -13,6 +13,7 @@ from ..trace.execute import step
 from ..trace.graph import Graph, fixed
 from ..trace.uop import UOp, input_node, rebuild
 from .branches import cond
+from .hoisting import hoist
 from .inlining import inline_checkpoints
 from .loops import scan
 from .pruning import prune
@@ -232,7 +233,9 @@ def simplified(graph: Graph) -> Graph:
     def make() -> Graph:
         from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
 
-        return simplify(prune(inline_checkpoints(replace_calls(graph))))
+        simple = simplify(prune(inline_checkpoints(replace_calls(graph))))
+        hoisted = hoist(simple, simplified)
+        return simple if hoisted is simple else simplify(hoisted)
 
     return graph.derive("simplified", make)
 

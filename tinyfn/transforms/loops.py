@@ -208,7 +208,7 @@ class _Reversal:
                     for ct, c, moves in zip(of_carries, carries, moving, strict=True)
                     if moves
                 ],
-                *[total + ct for total, ct in sums],
+                *[prims.accumulate(total, ct) for total, ct in sums],
                 *those_given(of_xs),
             ],
             name=derived.backward.name,

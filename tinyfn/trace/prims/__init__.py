@@ -3,6 +3,7 @@
 from . import operators
 from .arithmetic import (
     abs,
+    accumulate,
     add,
     div,
     floor_divide,

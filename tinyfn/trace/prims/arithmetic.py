@@ -54,6 +54,10 @@ class Add(Binary):
         return 1
 
 
+class Accumulate(Add):
+    """x + y, where x is the sum of others like y, which may be added up in any order."""
+
+
 class Sub(Binary):
     """x - y"""
 
@@ -351,5 +355,6 @@ def _over_magnitude(y: UOp, x: UOp) -> UOp:
 
 
 neg, add, sub, mul, mul_zero, div, rem = Neg(), Add(), Sub(), Mul(), MulZero(), Div(), Rem()
+accumulate = Accumulate()
 floor_divide, floor_remainder = FloorDivide(), FloorRemainder()
 pow, integer_pow, abs, sign = Pow(), IntegerPow(), Abs(), Sign()
