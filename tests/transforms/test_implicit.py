@@ -280,6 +280,25 @@ def test_what_a_root_has_no_derivative_by() -> None:
     close(found[2], 0.25, 1e-9)
 
 
+def test_numbers_as_guesses_and_auxiliary_data() -> None:
+    def root(a: Any) -> Any:
+        x, steps = lax.custom_root(
+            lambda x: x**3 - a,
+            tnp.ones_like(a),
+            lambda f, x: (newton(f, x), {"steps": 3, "rate": 0.5}),
+            divide,
+            has_aux=True,
+        )
+        return x * steps["rate"] * steps["steps"]
+
+    for transform in (lambda f: f, jit):
+        close(transform(root)(array(8.0)), 3.0, 1e-9)
+        close(transform(grad(root))(array(8.0)), 1.5 / 12, 1e-9)
+    f = lambda b: lax.custom_linear_solve(lambda v: 4.0 * v, b, lambda _, right: right / 4.0, symmetric=True)
+    assert f(2.0) == 0.5
+    close(jit(grad(f))(2.0), 0.25)
+
+
 def test_wrong_roots() -> None:
     with pytest.raises(
         TypeError, match=r"what <lambda> gives is float64\[3\], but the initial guess is float64\[\]"

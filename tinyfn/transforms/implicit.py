@@ -9,6 +9,7 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
+from ..trace.array import as_array
 from ..trace.errors import entry_point, user_line
 from ..trace.operators import full
 from ..trace.tracing import Traced, current_trace, describe_function, trace_function, tracer
@@ -27,7 +28,8 @@ def _check_like(what: str, value: Any, like_what: str, like: Any) -> None:
         raise TypeError(
             f"{what} has the structure {found_tree}, but {like_what} has {tree}; at {user_line()}"
         )
-    for (path, a), (_, b) in zip(found, wanted, strict=True):
+    for (path, leaf), (_, b) in zip(found, wanted, strict=True):
+        a = leaf if hasattr(leaf, "dtype") else as_array(leaf)
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             given, expected = (dtypes.describe(x.dtype, x.shape) for x in (a, b))
             raise TypeError(
@@ -158,7 +160,8 @@ def custom_root(
 
         right = pytree.map(lambda c: -c, change)
         tangent = custom_linear_solve(derivative, right, tangent_solve, tangent_solve)
-        none = pytree.map(lambda a: full(0, a.dtype, a.shape), aux)
+        arrays = pytree.map(as_array, aux)
+        none = pytree.map(lambda a: full(0, a.dtype, a.shape), arrays)
         return result, (tangent, none) if has_aux else tangent
 
     rooted = custom_jvp(root)

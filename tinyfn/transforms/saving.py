@@ -137,7 +137,8 @@ def _chosen(
 
 
 class KeptGraph(NamedTuple):
-    """A graph in two passes: `before` gives the outputs and what is kept, `again` takes inputs and what is kept.
+    """A graph in two passes: `before` gives the outputs and what is kept; `again` takes the inputs and those kept values that are
+    `taken` (by number), and gives the outputs that are not kept.
 
     `places` says for each kept value which of the outputs of `before` it is; `direct` for each output which kept value it is, if
     it is one."""
@@ -145,6 +146,7 @@ class KeptGraph(NamedTuple):
     before: Graph
     again: Graph
     places: tuple[int, ...]
+    taken: tuple[int, ...]
     direct: tuple[int | None, ...]
 
 
@@ -168,10 +170,14 @@ def kept_graph(graph: Graph, policy: Policy, own: int = 0, constants: int | None
             stand_ins.index(node) if i >= own and node in stand_ins else None
             for i, node in enumerate(kept.again)
         ]
+        rest = [node for node, number in zip(kept.again, direct, strict=True) if number is None]
+        read = set(toposort(rest))
+        taken = [i for i, stand_in in enumerate(stand_ins) if stand_in in read]
         return KeptGraph(
             Graph(graph.inputs, outputs, name=graph.name),
-            Graph([*graph.inputs, *stand_ins], kept.again, name=f"{graph.name}_again"),
+            Graph([*graph.inputs, *[stand_ins[i] for i in taken]], rest, name=f"{graph.name}_again"),
             tuple(places),
+            tuple(taken),
             tuple(direct),
         )
 
@@ -185,8 +191,8 @@ def keep_within(
     results = op.apply(*before, graph=kept.before, **params)
     values = [results[i] for i in kept.places]
     stand_ins = [input_node(v.dtype, v.shape) for v in values]
-    repeated = op.apply(*again, *stand_ins, graph=kept.again, **params)
-    found = [r if i is None else stand_ins[i] for r, i in zip(repeated, kept.direct, strict=True)]
+    rest = iter(op.apply(*again, *[stand_ins[i] for i in kept.taken], graph=kept.again, **params))
+    found = [next(rest) if i is None else stand_ins[i] for i in kept.direct]
     return results[: len(found)], found, list(zip(values, stand_ins, strict=True))
 
 
