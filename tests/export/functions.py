@@ -26,6 +26,8 @@ def normal(*shape: int, seed: int = 0, dtype: Any = "float32") -> Any:
 
 W = normal(8, 8, seed=7) * 0.3
 X = normal(5, 8, seed=1)
+KEYS = random.split(random.key(1), 3)
+POLICY = tinyfn.checkpoint_policies.dots_saveable
 TABLE = normal(10, 4, seed=2)
 
 
@@ -110,6 +112,12 @@ CASES: dict[str, Case] = {
     "custom_vjp": Case(lambda x: (clipped(x, 0.5), tinyfn.grad(lambda x: clipped(x, 0.5).sum())(x)), (X,)),
     "jit within": Case(inner_jit, (X,)),
     "random": Case(lambda key, x: x * random.bernoulli(key, 0.5, x.shape) + random.normal(key, x.shape), (random.PRNGKey(3), X)),
+    "typed keys": Case(
+        lambda key, x: (random.split(key), x * random.uniform(random.fold_in(KEYS[1], 3))), (random.key(3), X)
+    ),
+    "policies": Case(
+        tinyfn.grad(lambda x: tinyfn.remat(lambda x: tnp.sin(x @ W) @ W, policy=POLICY)(x).sum()), (X,)
+    ),
     "sort and linalg": Case(lambda x: (tnp.argsort(x), tnp.sort(x[0]), linalg.svd(x)[1], linalg.inv(W)), (X,)),
     "fft": Case(lambda x: tinyfn.fft.ifft(tinyfn.fft.rfft(x)), (X,)),
     "special functions": Case(lambda x: (tinyfn.scipy.special.gammaln(x), tinyfn.scipy.special.i0e(x), lax.erf_inv(x)), (X,)),

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..checkpoint.safetensors import SafetensorsError, open_bytes, open_file, safe_save, to_bytes
 from ..trace import dtype as dtypes
+from ..trace.array import Array
 from .errors import ExportError
 
 VERSION = 1
@@ -33,7 +34,7 @@ def _stored(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_parts(array: Any) -> Any:
     """An array of a type that safetensors has: for complex128 the two parts along a new last axis."""
-    value = np.asarray(array)
+    value = array.value if isinstance(array, Array) else array
     if value.dtype != dtypes.complex128:
         return value
     return np.ascontiguousarray(value).view(np.float64).reshape(*value.shape, 2)

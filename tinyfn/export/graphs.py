@@ -19,6 +19,7 @@ from ..trace.graph import Graph
 from ..trace.prim import REGISTRY, Primitive
 from ..trace.uop import CONST, INPUT, OUTPUT, UOp, input_node, output
 from ..transforms.custom_ops import Rules, custom_jvp_call, custom_vjp_call
+from ..transforms.structured import checkpoint_call
 from .errors import ExportError
 from .values import (
     MOST_LATE,
@@ -329,7 +330,9 @@ _RULES: dict[Any, Callable[..., bool]] = {
 
 
 def check_rules(node: UOp) -> None:
-    """Raise ExportError if the rules of a custom function do not fit it."""
+    """Raise ExportError if the rules of a custom function do not fit it, or a checkpoint has a policy, which no file has."""
+    if node.op is checkpoint_call and node.params["policy"] is not None:
+        raise ExportError("its policy is not null")
     if node.op in _RULES:
         params = node.params
         label, count = params.pop("label"), params["count"]
