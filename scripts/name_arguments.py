@@ -524,6 +524,9 @@ NOT_RUN: dict[str, str] = {
     "tinyfn.numpy.printoptions": "tests/numpy/test_creation.py",
     "tinyfn.Variable": "tests/trace/test_sint.py", "tinyfn.tree.static": "tests/trace/test_pytree.py",
     "tinyfn.debug.breakpoint": "tests/debugging/test_effects.py",
+    **{f"tinyfn.profiler.{name}": "tests/test_profiler.py" for name in (
+        "StepTraceAnnotation", "TraceAnnotation", "annotate", "annotate_function", "start_trace", "stop_trace", "trace",
+    )},
     **{f"tinyfn.export.{name}": "tests/export" for name in (
         "deserialize", "export", "load", "register_namedtuple_serialization", "register_pytree_node_serialization",
         "symbolic_args_specs", "symbolic_shape",

@@ -139,3 +139,11 @@ def test_the_environment_is_read() -> None:
         and run.stderr.count("compiled <lambda>") == 1
         and run.stderr.count("ran <lambda>") == 2
     )
+
+
+def test_a_loop_is_a_step_at_level_2(capfd: pytest.CaptureFixture[str]) -> None:
+    def summed(x: Any) -> Any:
+        return tinyfn.lax.scan(lambda c, row: (c + row.sum(), c), tnp.zeros(()), x)[1] * 2
+
+    text = printed(summed, 2, capfd)
+    assert re.search(r"\bscan\b", text) and "ran summed on cpu" in text

@@ -33,13 +33,13 @@ from .trace.switches import (
     debug_infs,
     debug_nans,
     disable_jit,
+    explain_cache_misses,
     log_compiles,
     no_execution,
     no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
 )
-from .trace.switches import log_compiles as explain_cache_misses
 from .trace.tracing import ensure_compile_time_eval, named_scope
 from .transforms import (
     ShapeDtypeStruct,
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         nn,
         ops,
         optax_like,
+        profiler,
         random,
         scipy,
         tree_util,
@@ -185,6 +186,7 @@ __all__ = [
     "numpy_rank_promotion",
     "ops",
     "optax_like",
+    "profiler",
     "pure_callback",
     "random",
     "remat",
@@ -222,6 +224,7 @@ _ON_DEMAND = frozenset(
         "nn",
         "ops",
         "optax_like",
+        "profiler",
         "random",
         "scipy",
         "tree_util",

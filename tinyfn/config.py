@@ -68,7 +68,7 @@ _SETTINGS: dict[str, Callable[[Any], Any]] = {
     "debug_infs": switches.debug_infs,
     "disable_jit": switches.disable_jit,
     "log_compiles": switches.log_compiles,
-    "explain_cache_misses": switches.log_compiles,
+    "explain_cache_misses": switches.explain_cache_misses,
     "no_tracing": switches.no_tracing,
     "no_execution": switches.no_execution,
     "numpy_dtype_promotion": switches.numpy_dtype_promotion,

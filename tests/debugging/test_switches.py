@@ -98,6 +98,38 @@ def test_log_compiles_prints_each_trace_with_its_reason(capsys: Any) -> None:
     assert scaled.cache_info()[:3] == (1, 3, 3)
 
 
+def test_reasons_that_are_not_in_the_shapes(capsys: Any) -> None:
+    def scaled(a: Any, *, by: int = 1) -> Any:
+        return a * by
+
+    with tinyfn.log_compiles():
+        jitted = tinyfn.jit(scaled, static_argnames="by")
+        jitted(np.float32(1))
+        jitted(1.0)
+        jitted(1.0, by=2)
+        for _ in range(2):
+            tinyfn.jit(lambda a: a + 1)(1.0)
+    lines = capsys.readouterr().err.splitlines()
+    assert "argument `a`: float32[] → float32[]* (* is weak, as Python numbers are)" in lines[1]
+    assert "static argument `by`" in lines[2] or "other static arguments" in lines[2]
+    assert "a new function" not in lines[3]
+    assert "the first call of a new function, of the definition at" in lines[4]
+    assert (
+        "test_switches.py" in lines[4]
+        and "that was traced 1 time before: make and jit the function once" in lines[4]
+    )
+
+
+def test_explain_cache_misses_is_silent_about_first_calls(capsys: Any) -> None:
+    with tinyfn.explain_cache_misses():
+        jitted = tinyfn.jit(lambda a: a + 1)
+        for n in (2, 2, 3):
+            jitted(np.ones(n, np.float32))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "argument `a`: float32[2] → float32[3]" in line
+    assert jitted._cache_size() == 2
+
+
 def test_no_tracing_raises_with_the_reason() -> None:
     f = tinyfn.jit(lambda a, n: a * n, static_argnames="n")
     f(x(1.0), n=2)

@@ -92,6 +92,14 @@ def dtypes(x: Any, n: Any) -> Any:
     return {name: x.astype(name) for name in names} | {"constants": tnp.asarray(n.astype("uint8") + 200)}
 
 
+def solver(matvec: Any, b: Any) -> Any:
+    return linalg.solve(W + 3 * tnp.eye(8), b)
+
+
+def transpose_solver(vecmat: Any, b: Any) -> Any:
+    return linalg.solve(W.T + 3 * tnp.eye(8), b)
+
+
 def inner_jit(x: Any) -> Any:
     twice = tinyfn.jit(lambda x: tnp.sin(x) * 2)
     return twice(x) + twice(twice(x)) + tinyfn.vmap(twice)(W)[:5]
@@ -114,6 +122,9 @@ CASES: dict[str, Case] = {
     "random": Case(lambda key, x: x * random.bernoulli(key, 0.5, x.shape) + random.normal(key, x.shape), (random.PRNGKey(3), X)),
     "typed keys": Case(
         lambda key, x: (random.split(key), x * random.uniform(random.fold_in(KEYS[1], 3))), (random.key(3), X)
+    ),
+    "linear solve": Case(
+        tinyfn.grad(lambda b: (lax.custom_linear_solve(lambda x: W @ x + 3 * x, b, solver, transpose_solver) ** 2).sum()), (X[0],)
     ),
     "policies": Case(
         tinyfn.grad(lambda x: tinyfn.remat(lambda x: tnp.sin(x @ W) @ W, policy=POLICY)(x).sum()), (X,)

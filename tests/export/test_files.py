@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.export import Exported, ExportError, deserialize, export, load
-from tinyfn.export.graphs import GraphReader, GraphWriter, check_rules
+from tinyfn.export.checks import check_node
+from tinyfn.export.graphs import GraphReader, GraphWriter
 from tinyfn.export.values import check_shape
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace import prims
@@ -86,7 +87,7 @@ def test_bytes_that_changed(name: str, data: Any) -> None:
 def test_files_that_are_cut_short(name: str, share: float, tail: bytes) -> None:
     whole = BLOBS[name]
     cut = whole[: int(share * len(whole))] + tail
-    if cut != whole:
+    if len(cut) != len(whole):
         assert check(cut) is None
 
 
@@ -303,7 +304,7 @@ def test_rules_accept_no_parameters_with_which_the_operation_can_not_be_done() -
             params[name] = mutated(params[name], choice)
             try:
                 graph, values = graph_of(primitive, Sample(sample.args, params))
-                check_rules(graph.outputs[0].src[0] if graph.outputs[0].src else graph.outputs[0])
+                check_node(graph.outputs[0].src[0] if graph.outputs[0].src else graph.outputs[0])
                 for node in graph.outputs:
                     check_shape(node.dtype, node.shape)
             except Exception:

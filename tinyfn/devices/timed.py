@@ -12,7 +12,7 @@ from .program import Program, _HostCall, _Segment
 
 
 class TimedProgram(Program):
-    """A program that tells after each run how many seconds each kernel and each call of a reference took, in order.
+    """A program that tells after each run when each kernel and each call of a reference began, and how many seconds it took.
 
     The time of a kernel has that of a foreign call in it, and of making the arrays that it writes."""
 
@@ -21,7 +21,7 @@ class TimedProgram(Program):
         graph: Any,
         host_step: Callable[[Any], Callable[..., Any]],
         donated: Iterable[int],
-        report: Callable[[Sequence[float]], None],
+        report: Callable[[Sequence[tuple[float, float]]], None],
     ):
         super().__init__(graph, host_step, donated)
         self._report = report
@@ -33,12 +33,12 @@ class TimedProgram(Program):
     def run(self, slots: list[Any]) -> list[np.ndarray]:
         """The outputs' values, given a list of the inputs' contiguous arrays, which is the program's from now on."""
         slots += [None] * (self._size - len(slots))
-        seconds = []
+        spans = []
         with np.errstate(all="ignore"):
             for segment in self._segments:
                 begin = time.perf_counter()
                 segment.run(slots)
                 if isinstance(segment, (_Segment, _HostCall)):  # and not another shape of what is there
-                    seconds.append(time.perf_counter() - begin)
-        self._report(seconds)
+                    spans.append((begin, time.perf_counter() - begin))
+        self._report(spans)
         return [slots[i] for i in self._outputs]

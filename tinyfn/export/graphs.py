@@ -8,7 +8,7 @@ that nothing in it can refer to itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from ..trace import sint
 from ..trace.graph import Graph
 from ..trace.prim import REGISTRY, Primitive
 from ..trace.uop import CONST, INPUT, OUTPUT, UOp, input_node, output
-from ..transforms.custom_ops import Rules, custom_jvp_call, custom_vjp_call
-from ..transforms.structured import checkpoint_call
+from ..transforms.custom_ops import Rules
+from .checks import check_node
 from .errors import ExportError
 from .values import (
     MOST_LATE,
@@ -223,7 +223,7 @@ class GraphReader:
             if not isinstance(parameters, dict) or sorted(parameters) != sorted(op.params):
                 raise ExportError(f"its parameters are not {', '.join(op.params) or 'none'}")
             node = op.node(*args, **{k: decode_parameter(v, self._reader) for k, v in parameters.items()})
-            check_rules(node)
+            check_node(node)
         several: Any = node.dtype
         types = (
             zip(several, node.shape, strict=True) if isinstance(several, tuple) else [(several, node.shape)]
@@ -289,54 +289,3 @@ def _load_all() -> None:
 
     for module in iter_modules(prims.__path__):
         import_module(f"{prims.__name__}.{module.name}")
-
-
-# What `out` can't ask of rules, since they may be made late.
-
-
-def _types(nodes: Sequence[Any]) -> list[Any]:
-    return [(node.dtype, node.shape) for node in nodes]
-
-
-def _inexact(nodes: Sequence[Any]) -> list[Any]:
-    return [(n.dtype, n.shape) for n in nodes if dtypes.is_inexact(n.dtype)]
-
-
-def _check_jvp_rule(args: Sequence[UOp], graph: Graph, rules: Rules, count: int) -> bool:
-    (rule,) = rules.graphs
-    return _types(rule.inputs) == [
-        *_types(args[:count]),
-        *_inexact(args[:count]),
-        *_types(args[count:]),
-    ] and _types(rule.outputs) == _inexact(graph.outputs)
-
-
-def _check_vjp_rules(args: Sequence[UOp], graph: Graph, rules: Rules, count: int) -> bool:
-    forward, backward = rules.graphs
-    results = len(graph.outputs)
-    residuals = _types(forward.outputs[results:])
-    return (
-        _types(forward.inputs) == _types(args)
-        and _types(forward.outputs[:results]) == _types(graph.outputs)
-        and _types(backward.inputs) == [*residuals, *_inexact(graph.outputs), *_types(args[count:])]
-        and _types(backward.outputs) == _inexact(args[:count])
-    )
-
-
-_RULES: dict[Any, Callable[..., bool]] = {
-    custom_jvp_call: _check_jvp_rule,
-    custom_vjp_call: _check_vjp_rules,
-}
-
-
-def check_rules(node: UOp) -> None:
-    """Raise ExportError if the rules of a custom function do not fit it, or a checkpoint has a policy, which no file has."""
-    if node.op is checkpoint_call and node.params["policy"] is not None:
-        raise ExportError("its policy is not null")
-    if node.op in _RULES:
-        params = node.params
-        label, count = params.pop("label"), params["count"]
-        if not isinstance(label, str) or type(count) is not int or not 0 <= count <= len(node.src):
-            raise ExportError("its label or count is not one")
-        if not isinstance(params["rules"], MissingRules) and not _RULES[node.op](node.src, **params):
-            raise ExportError("its rules do not fit the function")

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..trace import sint
 from ..trace.graph import Graph
 from ..trace.interface import Described, Interface
 from ..trace.sint import Dimension
+from ..trace.text import aligned, number
+from ..trace.uop import UOp
 from .estimates import Estimates, estimate_host
 from .group import group
 from .listing import Names, listing
@@ -126,12 +127,12 @@ class Lowered(Described):
             raise ValueError(f"there is no assembly of {self.title}; the source is its last stage")
         names = self._names()
         sections = []
-        for number, step in enumerate(self.steps):
+        for place, step in enumerate(self.steps):
             if isinstance(step, HostCall) or stage in ("nests", "ops"):
                 text = listing(step.ast, names, one_by_one=stage == "ops")
             else:
                 text = assembly(step.src) if stage == "assembly" and assembly else step.src
-            sections.append(f"# {number}: {step.name}{_arguments(step, names)}\n{text}")
+            sections.append(f"# {place}: {step.name}{_arguments(step, names)}\n{text}")
         return "\n".join(sections)
 
     def _names(self) -> Names:
@@ -164,8 +165,13 @@ def steps_of(graph: Graph, renderer: Renderer) -> list[ProgramSpec | HostCall]:
         if isinstance(step, Kernel):
             steps.append(renderer.program(step))
         elif isinstance(step, Host):
-            steps.append(HostCall(step.node.op.name, step, estimate_host(step)))
+            steps.append(HostCall(_name_of(step.node), step, estimate_host(step)))
     return steps
+
+
+def _name_of(node: UOp) -> str:
+    """The name of an op that runs by its reference: of the function that is called, where it is such a call."""
+    return str(node.params["function"].name if node.op.name == "extern" else node.op.name)
 
 
 def _arguments(step: ProgramSpec | HostCall, names: Names) -> str:
@@ -177,14 +183,14 @@ def _arguments(step: ProgramSpec | HostCall, names: Names) -> str:
 def table(steps: Sequence[ProgramSpec | HostCall]) -> list[str]:
     """The lines of a table of the steps of a program, one to a line, and their sum."""
     rows = [("", "kernel", "loops", "flops", "loads+stores", "memory", "flops/byte", "opts")]
-    for number, step in enumerate(steps):
+    for place, step in enumerate(steps):
         opts = loops = ""
         if isinstance(step, ProgramSpec):
             loops = loops_of(step.ast)
             opts = opts_of(step)
         else:
             loops = "by NumPy"
-        rows.append((str(number), step.name, loops, *_numbers(step.estimates), opts))
+        rows.append((str(place), step.name, loops, *_numbers(step.estimates), opts))
     if len(steps) > 1:
         total = sum((step.estimates for step in steps), Estimates())
         rows.append(("", "all", "", *_numbers(total), ""))
@@ -205,30 +211,3 @@ def _numbers(e: Estimates) -> tuple[str, str, str, str]:
     known = isinstance(e.ops, int) and isinstance(e.mem, int)
     ratio = f"{e.ops / e.mem:.2f}" if known and e.mem else "-"
     return number(e.ops), number(e.lds, "B"), number(e.mem, "B"), ratio
-
-
-def number(value: Dimension | float, unit: str = "") -> str:
-    """A number with three digits and a prefix: 1.23 M; a symbolic one as an expression, or a long one by its bounds."""
-    if not isinstance(value, (int, float)):
-        if len(text := f"{value!r} {unit}".rstrip()) <= 24:
-            return text
-        low, high = sint.bounds(value)
-        return f"{number(low, unit)}–{number(high, unit)}"
-    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= size:
-            scaled = value / size
-            digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
-            return f"{scaled:.{digits}f} {prefix}{unit}"
-    return f"{value:.3g} {unit}".rstrip()
-
-
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Lines of a table with columns of equal width, right-aligned but for those in `left`."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

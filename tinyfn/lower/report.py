@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ..trace import events, finite
 from ..trace.debug import StageTimes
-from .lowered import HostCall, Lowered, aligned, number, opts_of
+from ..trace.text import aligned, number, time_of
+from ..trace.uop import toposort
+from .lowered import HostCall, Lowered, opts_of
 from .program import ProgramSpec, loops_of
 
 # The stages that a level adds, with a title.
@@ -51,9 +54,25 @@ def _rates(estimates: Sequence[object], seconds: float) -> tuple[str, ...]:
     return number(ops), number(mem, "B"), time_of(seconds), *rates  # type: ignore[arg-type]
 
 
-def time_of(seconds: float) -> str:
-    """A time with three digits, in µs, ms or s."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}" if seconds / size < 100 else f"{seconds / size:.0f} {unit}"
-    return f"{seconds * 1e6:.3g} µs" if seconds < 100e-6 else f"{seconds * 1e6:.0f} µs"
+def record(lowered: Lowered, spans: Sequence[tuple[float, float]]) -> None:
+    """Note the kernels and calls of a run, each with when it began and how long it took, for the profile that is recorded."""
+    for step, (begin, seconds) in zip(lowered.steps, spans, strict=True):
+        ops, _, mem = step.estimates
+        category = "kernel" if isinstance(step, ProgramSpec) else "host call"
+        known = category == "kernel" and isinstance(ops, int)
+        details = {"flops": ops if known else None, "bytes": mem if isinstance(mem, int) else None}
+        events.record(
+            step.name, category, begin, seconds, program=lowered.graph.name, lines=_lines_of(step), **details
+        )
+
+
+def _lines_of(step: ProgramSpec | HostCall) -> list[str]:
+    """The user's lines on which the operations of a step were traced, as far as they are known."""
+    if isinstance(step, HostCall):
+        nodes = [step.ast.node]
+    else:
+        nests = (*step.ast.parts, *step.ast.finish)
+        stored = [node for nest in nests for node in nest.stored]
+        loaded = {node for nest in nests for node in nest.loaded}.difference(stored)
+        nodes = toposort(stored, stop=loaded)
+    return list(dict.fromkeys(line for node in nodes if (line := finite.line_of(node)) is not None))

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
-from . import switches
+from . import events, switches
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -171,6 +171,8 @@ class stage:
         _, begin, inside = running.pop()
         elapsed = time.perf_counter() - begin
         times.add(self.name, elapsed - inside)
+        if events.recording is not None:
+            events.record(self.name, "compile", begin, elapsed)
         if running:
             running[-1][2] += elapsed
 

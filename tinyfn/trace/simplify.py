@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
+from . import finite, uop
 from . import prims as p
 from .debug import stage
 from .graph import Graph
@@ -216,4 +217,10 @@ def rules() -> RuleSet:
 @stage("simplify")
 def simplify(graph: Graph) -> Graph:
     """The graph, simplified: the same inputs, and outputs with the same bits."""
-    return Graph(graph.inputs, rewrite(graph.outputs, rules()), graph.captured, graph.name)
+    hook = None if uop.on_rebuild is None else _keep_line
+    return Graph(graph.inputs, rewrite(graph.outputs, rules(), hook=hook), graph.captured, graph.name)
+
+
+def _keep_line(rule: Rule, before: UOp, after: UOp) -> None:
+    """What a rule makes of a node is from its line, while a profile asks for lines."""
+    finite.inherit_line(before, [after])

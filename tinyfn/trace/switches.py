@@ -1,5 +1,5 @@
-"""Switches for finding mistakes: `disable_jit`, `no_tracing`, `no_execution`, `log_compiles`, `debug_nans`, `debug_infs`; and
-what promotion and broadcasting are allowed: `numpy_dtype_promotion`, `numpy_rank_promotion`.
+"""Switches for finding mistakes: `disable_jit`, `no_tracing`, `no_execution`, `log_compiles`, `explain_cache_misses`,
+`debug_nans`, `debug_infs`; and what promotion and broadcasting are allowed: `numpy_dtype_promotion`, `numpy_rank_promotion`.
 
 Each is set by a call, `debug_nans()` or `debug_nans(False)`, or for a while, `with debug_nans():`; or from the start by an
 environment variable, `TINYFN_DEBUG_NANS=1`. They hold for all threads.
@@ -57,6 +57,10 @@ class no_execution(_Switch):
 
 class log_compiles(_Switch):
     """Print a line to stderr whenever a jitted function is traced, with the reason why what it had did not do."""
+
+
+class explain_cache_misses(_Switch):
+    """As `log_compiles`, but silent about the first call of each function: only what is traced again is told, and why."""
 
 
 class debug_nans(_Switch):

@@ -9,6 +9,7 @@ and remembers what it computed.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import dtype as dtypes
-from . import errors, execute, finite, pytree, switches
+from . import errors, events, execute, finite, pytree, switches
 from .array import Array, as_array, is_scalar, own
 from .graph import Graph
 from .prim import Aval, Primitive, full, hooks
@@ -434,8 +435,11 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     except (TypeError, ValueError) as error:
         errors.add_line(error)
         raise
+    begin = time.perf_counter() if events.recording is not None else 0.0
     with np.errstate(all="ignore"):
         result = primitive.reference(*values, **params)
+    if events.recording is not None:
+        events.record(primitive.name, "eager", begin, time.perf_counter() - begin, line=errors.user_line())
     if switches.general_path and switches.checks_values():
         finite.check(primitive.name, values, result)
     if type(result) is list:

@@ -214,7 +214,14 @@ def toposort(outputs: Iterable[UOp], stop: Any = ()) -> list[UOp]:
 
 def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     """The same operation on other sources of the same dtypes and shapes."""
-    return make(node.op, src, node.arg, node.dtype, node.shape)
+    new = make(node.op, src, node.arg, node.dtype, node.shape)
+    if on_rebuild is not None:
+        on_rebuild(node, (new,))
+    return new
+
+
+# Told of each node that is rebuilt, and the node that it became: while a profile is recorded, which asks for nodes' lines.
+on_rebuild: Callable[[UOp, tuple[UOp, ...]], None] | None = None
 
 
 def substitute(outputs: Iterable[UOp], mapping: Mapping[UOp, UOp]) -> list[UOp]:

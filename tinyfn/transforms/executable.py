@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..devices import default_device as default_device
+from ..trace import events
 from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed
@@ -75,7 +76,7 @@ class Executable:
         if device == "numpy":
             self._run = self.compiled.run
             return
-        with measured() as times, stage("other"):
+        with measured() as times, events.timed(f"compile {self.compiled.name}", "compile"), stage("other"):
             self._make(device)
         if times is not None:
             from ..lower import report
@@ -109,10 +110,15 @@ class Executable:
 
     def run(self, values: list[Any]) -> list[Any]:
         """The outputs' values, once the program is made, given a list of the inputs' values, which is its own from then on."""
+        if events.recording is None and level() < 2:
+            return self.run_whole(values)
+        with events.timed(self.compiled.name, "program"):
+            return self._run_timed(values) if self._runs else self.run_whole(values)
+
+    def run_whole(self, values: list[Any]) -> list[Any]:
+        """The same, whether or not kernels are timed one by one."""
         assert self._run is not None
         values[:] = [np.asarray(value, order="C") for value in values]
-        if self._runs and level() >= 2:
-            return self._run_timed(values)
         return self._run(values)
 
     def memory_use(self, sizes: Mapping[UOp, int]) -> MemoryUse:
@@ -138,13 +144,15 @@ class Executable:
             from .ahead import lowered
 
             shown = lowered(self.compiled)
-            program = TimedProgram(
-                self.compiled,
-                _whole_step,
-                self.donated,
-                lambda seconds: report.emit(report.run(shown, seconds)),
-            )
-            self._timed = program.run
+
+            def tell(spans: Sequence[tuple[float, float]]) -> None:
+                if level() >= 2:
+                    report.emit(report.run(shown, [seconds for _, seconds in spans]))
+                if events.recording is not None:
+                    report.record(shown, spans)
+
+            self._timed = TimedProgram(self.compiled, _whole_step, self.donated, tell).run
+        values[:] = [np.asarray(value, order="C") for value in values]
         return self._timed(values)
 
 
@@ -160,8 +168,9 @@ def _whole_step(node: UOp) -> Callable[..., Any]:
     """The same for a program without loops and branches of its own: each is a program."""
     if form_of(node) is None:
         return _host_step(node)
-    run = compiled(alone(node))
-    return lambda *args: run(list(args))
+    executable = Executable(alone(node))
+    executable.prepare()
+    return lambda *args: executable.run_whole(list(args))
 
 
 def alone(node: UOp) -> Graph:

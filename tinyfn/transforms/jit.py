@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..trace import dtype as dtypes
-from ..trace import finite, pytree, switches
+from ..trace import events, finite, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
 from ..trace.errors import entry_point, shorten_traceback, user_line
@@ -77,7 +77,7 @@ class Jitted:
         self.static_argnums, self.static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
         self._cache: OrderedDict[Any, TracedProgram] = OrderedDict()
-        self._cache_size = cache_size
+        self._most = cache_size
         self._hits = self._misses = 0
         # The named axes of enclosing vmaps that any trace has looked for: their sizes belong to the signature.
         self._axis_names: tuple[Any, ...] = ()
@@ -149,7 +149,11 @@ class Jitted:
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses, size and bound of the cache, and why the last miss was one."""
-        return CacheInfo(self._hits, self._misses, len(self._cache), self._cache_size, self._last_miss)
+        return CacheInfo(self._hits, self._misses, len(self._cache), self._most, self._last_miss)
+
+    def _cache_size(self) -> int:
+        """The number of traces in the cache, by the name that users of JAX look for."""
+        return len(self._cache)
 
     def clear_cache(self) -> None:
         """Forget all traces."""
@@ -209,10 +213,11 @@ class Jitted:
                 f"within no_tracing a jitted function would be traced: {reason}; at {user_line()}: call it once with arguments "
                 "like these before, or make them like those that it has been traced for"
             )
-        if switches.log_compiles.is_on:
+        if switches.log_compiles.is_on or (switches.explain_cache_misses.is_on and self._misses):
             print(f"tinyfn: tracing {reason}; at {user_line()}", file=sys.stderr)
         # Not under the lock: the function may call others, and two threads may then wait for each other.
-        with measured() as times:
+        name = f"trace {describe_function(self.function)}"
+        with measured() as times, events.timed(name, "trace", reason=reason, line=user_line()):
             program, reusable = self._trace(given, args, kwargs)
         if times is not None:
             program.times = times
@@ -227,7 +232,7 @@ class Jitted:
                     self._axis_names = (*self._axis_names, *more)
                     key = (*key[:3], self._axis_sizes())
                 self._cache[key] = program
-                if len(self._cache) > self._cache_size:
+                if len(self._cache) > self._most:
                     self._cache.popitem(last=False)
         return program
 
@@ -300,7 +305,7 @@ class Jitted:
         """The difference between a new signature and the one in the cache that is most like it."""
         name = describe_function(self.function)
         if not self._cache:
-            return f"{name}: the first call"
+            return f"{name}: the first call{'' if self._misses else _again(self.function)}"
         tree, signature, static, axes = key
 
         def distance(other: Any) -> int:
@@ -318,6 +323,7 @@ class Jitted:
             return f"{name}: the structure of the arguments: {other_tree} → {tree}"
         differences = [
             f"argument `{given.name(i)}`: {dtypes.describe(b[1], b[0], b[2])} → {dtypes.describe(a[1], a[0], a[2])}"
+            f"{' (* is weak, as Python numbers are)' if a[:2] == b[:2] else ''}"
             for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
             if a != b
         ]
@@ -332,6 +338,25 @@ class Jitted:
             if a != b
         ]
         return f"{name}: {'; '.join(differences or ['other static arguments'])}"
+
+
+# How many functions were jitted from each definition.
+_definitions: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def _again(function: Callable[..., Any]) -> str:
+    """What to say of a function that is called for the first time, while others of the same definition were called before."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    before = _definitions.get(code, 0)
+    _definitions[code] = before + 1
+    if not before:
+        return ""
+    return (
+        f" of a new function, of the definition at {code.co_filename}:{code.co_firstlineno} that was traced {before} time"
+        f"{'' if before == 1 else 's'} before: make and jit the function once, outside of the loop or function that makes it"
+    )
 
 
 class _Static:
