@@ -12,7 +12,16 @@ import tinyfn
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.prim import REGISTRY, Primitive, Sample
-from tinyfn.trace.prims import convert, factorizations, fourier, incomplete, lu, reduce_sum, systems  # noqa: F401  (registers them)
+from tinyfn.trace.prims import (  # noqa: F401  (registers them)
+    convert,
+    factorizations,
+    fourier,
+    incomplete,
+    integrals,
+    lu,
+    reduce_sum,
+    systems,
+)
 from tinyfn.transforms import batching_rules, structured, while_loops  # noqa: F401  (register the ops that hold graphs)
 
 WIDE = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}

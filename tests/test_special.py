@@ -21,15 +21,19 @@ INF, NAN = np.inf, np.nan
 
 
 def named(name: str) -> Any:
+    """The function of a name, or one of its results: `sici_0`."""
+    whole, _, part = name.rpartition("_")
+    if part.isdigit():
+        return lambda x: getattr(special, whole)(x)[int(part)]
     return getattr(special, name, None) or getattr(lax, name)
 
 
 # How far float64 results may be off, of themselves: 1e-14 but for these.
 RELATIVE = {
     # exp of large exponents, and near roots
-    "betainc": 1e-12, "gammainc": 2e-13, "gammaincc": 2e-13, "ndtr": 1e-13, "comb": 1e-13, "kl_div": 1e-12,
+    "erfcx": 1e-13, "betainc": 1e-12, "gammainc": 2e-13, "gammaincc": 2e-13, "ndtr": 1e-13, "comb": 1e-13, "kl_div": 1e-12,
 }  # fmt: skip
-ABSOLUTE = {"igamma_grad_a": 3e-15}
+ABSOLUTE = {"igamma_grad_a": 3e-15, "sici_1": 5e-15}
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -100,6 +104,12 @@ EDGES: list[tuple[str, tuple[Any, ...], float]] = [
     ("gammainc", (0.0, 0.0), NAN), ("gammaincc", (1.0, 0.0), 1.0), ("gammaincc", (2.0, INF), 0.0),
     ("betainc", (1.0, 2.0, 0.0), 0.0), ("betainc", (1.0, 2.0, 1.0), 1.0), ("betainc", (1.0, 2.0, 1.5), NAN),
     ("betainc", (-1.0, 2.0, 0.5), NAN), ("betainc", (1.0, 2.0, NAN), NAN), ("factorial", (-1.0,), 0.0),
+    ("erfcx", (INF,), 0.0), ("erfcx", (-INF,), INF), ("erfcx", (NAN,), NAN), ("erfcx", (0.0,), 1.0), ("dawsn", (INF,), 0.0),
+    ("dawsn", (-0.0,), 0.0), ("exp1", (0.0,), INF), ("exp1", (INF,), 0.0), ("exp1", (-1.0,), NAN), ("exp1", (NAN,), NAN),
+    ("expi", (0.0,), -INF), ("expi", (INF,), INF), ("expi", (-INF,), 0.0), ("expi", (NAN,), NAN), ("spence", (1.0,), 0.0),
+    ("spence", (0.0,), np.pi**2 / 6), ("spence", (2.0,), -(np.pi**2) / 12), ("spence", (INF,), -INF),
+    ("spence", (-1.0,), NAN), ("sici_0", (INF,), np.pi / 2), ("sici_0", (-INF,), -np.pi / 2), ("sici_0", (0.0,), 0.0),
+    ("sici_1", (INF,), 0.0), ("sici_1", (0.0,), -INF), ("sici_1", (NAN,), NAN),
     ("boxcox", (2.0, 0.0), float(np.log(2.0))), ("boxcox1p", (1.0, 0.0), float(np.log(2.0))),
 ]  # fmt: skip
 
@@ -120,6 +130,9 @@ DIFFERENTIATED = {
     "betaln": [[0.3, 2.0, 30.0], [40.0, 3.0, 2.0]], "beta": [[0.3, 2.0], [1.5, 3.0]], "xlogy": [[0.3, 0.0], [1.5, 3.0]],
     "xlog1py": [[0.3, 0.0], [1.5, 3.0]], "rel_entr": [[0.3, 2.0], [1.5, 3.0]], "kl_div": [[0.3, 2.0], [1.5, 3.0]],
     "boxcox": [[0.3, 2.0], [1.5, 3.0]], "boxcox1p": [[0.3, 2.0], [1.5, 3.0]], "poch": [[0.3, 2.0], [1.5, 0.0]],
+    "erfcx": [[-2.0, 0.0, 2.5, 5.0, 9.99, 10.01]], "dawsn": [[-3.0, 0.0, 0.5, 4.0, 9.99, 10.01, -12.0]],
+    "exp1": [[0.3, 2.0, 5.0, 9.0]], "expi": [[-2.0, 0.3, 2.0, 5.0, 9.0]], "spence": [[0.1, 0.9, 1.0, 1.0005, 1.002, 3.0]],
+    "sici_0": [[-5.0, 0.0, 0.009, 0.02, 3.0, 9.0]], "sici_1": [[0.3, 3.0, 9.0, -5.0]],
     "factorial": [[0.3, 3.0]], "multigammaln": [[3.3, 7.0]],
 }  # fmt: skip
 
@@ -152,6 +165,29 @@ def test_derivatives_that_exist_in_some_arguments() -> None:
         tinyfn.grad(lambda a: special.betainc(a, 2.0, 0.5))(1.0)
     with pytest.raises(NotImplementedError, match="zeta with respect to its exponent"):
         tinyfn.grad(lambda x: special.zeta(x, 2.0))(3.0)
+
+
+def test_derivatives_far_out_are_no_differences() -> None:
+    """By their asymptotic series: -1/(√π x²) and -1/(2x²)."""
+    x = np.array([1e4, 1e6])
+    np.testing.assert_allclose(
+        tinyfn.grad(lambda x: special.erfcx(x).sum())(x), -(np.pi**-0.5) / x**2, rtol=1e-7
+    )
+    np.testing.assert_allclose(tinyfn.grad(lambda x: special.dawsn(x).sum())(x), -0.5 / x**2, rtol=1e-7)
+
+
+def test_bernoulli() -> None:
+    known = [1, -1 / 2, 1 / 6, 0, -1 / 30, 0, 1 / 42, 0, -1 / 30, 0, 5 / 66, 0, -691 / 2730]
+    for n in (0, 1, 2, 5, 12):
+        found = special.bernoulli(n)
+        assert found.dtype == np.float32 and found.shape == (n + 1,)
+        np.testing.assert_allclose(found, known[: n + 1], rtol=1e-7)
+    # B60 = -1215233140483755572040304994079820246041491/56786730; B66 and all that follow are beyond float32.
+    found = np.asarray(special.bernoulli(402))
+    np.testing.assert_allclose(found[60], -1215233140483755572040304994079820246041491 / 56786730, rtol=1e-7)
+    assert np.isinf(found[66::2]).all() and (np.sign(found[62::2]) == np.resize([1, -1], 171)).all()
+    with pytest.raises(ValueError, match="0 or more"):
+        special.bernoulli(-1)
 
 
 def test_large_shapes_of_incomplete_gamma_functions() -> None:

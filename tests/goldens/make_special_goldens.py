@@ -87,6 +87,25 @@ by_scipy("entr", p)
 by_scipy("gammasgn", negative)
 by_scipy("factorial", np.arange(-2.0, 20.0))
 by_scipy("comb", np.repeat(np.arange(8.0), 9), np.tile(np.arange(-1.0, 8.0), 8))
+spread = np.concatenate(
+    [random.uniform(-8, 12, 30), powers(-8, 5, 20), -powers(-8, 0, 10), [0, 1, 3, 8, 2.5, 5]]
+)
+exact("erfcx", lambda x: m.exp(x * x) * m.erfc(x), spread)
+exact(
+    "dawsn",
+    lambda x: m.sqrt(m.pi) / 2 * m.exp(-x * x) * m.erfi(x),
+    np.concatenate([spread, -powers(0, 5, 10)]),
+)
+above = np.concatenate([random.uniform(0, 12, 30), powers(-10, 2.7, 20), [1, 3, 8, 700]])
+exact("exp1", m.e1, above)
+exact("expi", m.ei, np.concatenate([above, -above, [6, 12, 25, 709.9]]))
+exact(
+    "spence",
+    lambda x: m.polylog(2, 1 - x).real,
+    np.concatenate([above, powers(2, 100, 5), [0.5, 1.5, 1 + 1e-9, 0.999]]),
+)
+exact("sici_0", m.si, np.concatenate([spread, powers(0, 8, 20), -powers(0, 5, 5)]))
+exact("sici_1", m.ci, np.concatenate([above, powers(0, 8, 20)]))
 
 if __name__ == "__main__":
     text = ",\n".join(f'"{name}": {json.dumps(golden)}' for name, golden in sorted(goldens.items()))

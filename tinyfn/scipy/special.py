@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from .. import numpy as tnp
 from ..nn.normalization import log_softmax, logsumexp, softmax
@@ -17,14 +20,16 @@ from ..numpy.common import ArrayLike, floats
 from ..trace import dtype as dtypes
 from ..trace import operators, prims
 from ..trace.array import Array
+from ..trace.errors import user_line
 from ..trace.prim import Primitive
-from ..trace.prims import gamma_functions, incomplete
+from ..trace.prims import gamma_functions, incomplete, integrals
 
 __all__ = [
-    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfinv",
-    "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div",
-    "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch",
-    "polygamma", "psi", "rel_entr", "softmax", "xlog1py", "xlogy", "zeta",
+    "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr", "erf",
+    "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
+    "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp",
+    "multigammaln", "ndtr", "ndtri", "poch", "polygamma", "psi", "rel_entr", "sici", "softmax", "spence", "xlog1py",
+    "xlogy", "zeta",
 ]  # fmt: skip
 
 where = operators.elementwise_where
@@ -131,6 +136,27 @@ def poch(z: Any, m: Any, /) -> Array:
     return tnp.exp(gammaln(z + m) - gammaln(z))
 
 
+def bernoulli(n: int) -> Array:
+    """The Bernoulli numbers B0 to Bn, of which B1 is -1/2, as float32 [n + 1]: infinite where they are too large (R. P. Brent and
+    D. Harvey, "Fast computation of Bernoulli, tangent and secant numbers", 2013)."""
+    count = operator.index(n)
+    if count < 0:
+        raise ValueError(f"special.bernoulli needs n of 0 or more, not {count}; at {user_line()}")
+    # The tangent numbers T1, T2, ...; beyond some 70 of them all are too large for any float.
+    size = min(count // 2, 200)
+    tangents = [math.factorial(k) for k in range(size)]
+    for k in range(1, size):
+        for j in range(k, size):
+            tangents[j] = (j - k) * tangents[j - 1] + (j - k + 2) * tangents[j]
+    values = [1.0, -0.5] + [0.0] * (count - 1)
+    for k in range(1, count // 2 + 1):
+        sign = 1.0 if k % 2 else -1.0
+        known = k <= size and 2 * k < 260
+        values[2 * k] = sign * (2 * k * tangents[k - 1] / (4**k * (4**k - 1)) if known else math.inf)
+    with np.errstate(over="ignore"):
+        return tnp.asarray(np.array(values[: count + 1], np.float32))
+
+
 def multigammaln(a: ArrayLike, d: int) -> Array:
     """log of the d-dimensional gamma function, for a > (d - 1)/2."""
     (x,) = floats("multigammaln", a)
@@ -231,6 +257,39 @@ def log_ndtr(x: Any, /) -> Array:
 def ndtri(p: ArrayLike, /) -> Array:
     """The inverse of `ndtr`; infinite at 0 and 1, NaN outside."""
     return _apply(gamma_functions.ndtri, p)
+
+
+# Exponential, sine and logarithmic integrals.
+
+
+def erfcx(x: ArrayLike, /) -> Array:
+    """exp(x²) · erfc(x), exact for large x."""
+    return _apply(integrals.erfcx, x)
+
+
+def dawsn(x: ArrayLike, /) -> Array:
+    """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x."""
+    return _apply(integrals.dawsn, x)
+
+
+def exp1(x: ArrayLike, /) -> Array:
+    """The integral of exp(-t)/t from x > 0 to infinity; infinite at 0, NaN below."""
+    return _apply(integrals.exp1, x)
+
+
+def expi(x: ArrayLike, /) -> Array:
+    """The integral of exp(t)/t from -infinity to x (its principal value); -infinity at 0."""
+    return _apply(integrals.expi, x)
+
+
+def sici(x: ArrayLike, /) -> tuple[Array, Array]:
+    """Si(x), the integral of sin(t)/t from 0 to x, and Ci(|x|), minus that of cos(t)/t from |x| to infinity."""
+    return _apply(integrals.sine_integral, x), _apply(integrals.cosine_integral, x)
+
+
+def spence(x: ArrayLike, /) -> Array:
+    """The integral of log(t)/(1 - t) from 1 to x >= 0, which is the dilogarithm of 1 - x; NaN below 0."""
+    return _apply(integrals.spence, x)
 
 
 # Logistic functions.

@@ -27,12 +27,23 @@ if TYPE_CHECKING:
     from .basic import *  # noqa: F403
     from .error_function import *  # noqa: F403
     from .exponential import *  # noqa: F403
+    from .integrals import *  # noqa: F403
     from .logarithm import *  # noqa: F403
     from .powers import *  # noqa: F403
     from .roots import *  # noqa: F403
     from .special import *  # noqa: F403
 else:
-    _MODULES = ("angle", "basic", "error_function", "exponential", "logarithm", "powers", "roots", "special")
+    _MODULES = (
+        "angle",
+        "basic",
+        "error_function",
+        "exponential",
+        "integrals",
+        "logarithm",
+        "powers",
+        "roots",
+        "special",
+    )
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__") or name in _MODULES:

@@ -16,6 +16,7 @@ from ..uop import UOp
 from .arithmetic import pow as power
 from .exponential import exp, log
 from .functions import Function
+from .trigonometric import cos, sin
 
 
 class Numpy:
@@ -24,6 +25,7 @@ class Numpy:
     add, mul, div, minimum = np.add, np.multiply, np.divide, np.minimum
     less, equal, where, trunc, magnitude = np.less, np.equal, np.where, np.trunc, np.abs
     sqrt, exp, log, pow = np.sqrt, np.exp, np.log, np.power
+    sin, cos = np.sin, np.cos
 
     @staticmethod
     def fma(x: Any, y: Any, z: Any) -> Any:
@@ -52,6 +54,9 @@ class Scalars:
 
     exp: Callable[..., UOp] = staticmethod(exp.formula)
     log: Callable[..., UOp] = staticmethod(log.formula)
+
+    sin: Callable[..., UOp] = staticmethod(sin.scalar)
+    cos: Callable[..., UOp] = staticmethod(cos.scalar)
 
     @staticmethod
     def pow(x: UOp, y: UOp) -> UOp:
