@@ -190,7 +190,8 @@ TRANSFORMS: dict[str, Any] = {
     "pure_callback": _run(lambda v: tinyfn.pure_callback(np.sin, v, v, vmap_method="sequential"), x, of=()),
 }  # fmt: skip
 SPECIAL_FUNCTIONS: dict[str, Any] = {
-    "bernoulli": (6,), "comb": (whole, i), "factorial": (x,), "multigammaln": (x + 2, 2), "polygamma": (2, x), "zeta": Use(x + 1.5, y, of=(1,)),
+    "bernoulli": (6,),
+    "comb": (whole, i), "factorial": (x,), "multigammaln": (x + 2, 2), "polygamma": (2, x), "zeta": Use(x + 1.5, y, of=(1,)),
     "betainc": Use(x, y, z, of=(2,)),
 }  # fmt: skip
 OPS: dict[str, Any] = {f"segment_{kind}": (x, whole - 1, 3) for kind in ("sum", "prod", "max", "min")}
