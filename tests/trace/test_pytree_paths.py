@@ -124,3 +124,28 @@ def test_key_entries_are_values() -> None:
     assert DictKey("{}") != "{}" and str(DictKey("{}")) == "['{}']"
     with pytest.raises(AttributeError, match="immutable"):
         DictKey("a").key = "b"
+
+
+def test_is_leaf_may_be_asked_with_the_path() -> None:
+    tree = {"a": [1, (2, None)], "b": Point((3, 4), {"c": [5]}), "d": (), "e": Keyed(one=[6], two={"x": 7})}
+    seen: list[str] = []
+
+    def is_leaf(path: Any, value: Any) -> bool:
+        seen.append(pytree.keystr(path))
+        return pytree.keystr(path) in ("['a'][1]", "['b'].y['c']")
+
+    pairs, treedef = pytree.flatten_with_path(tree, is_leaf, is_leaf_takes_path=True)
+    plain = pytree.flatten_with_path(tree, lambda v: v in ((2, None), [5]))
+    assert pairs == plain[0] and treedef == plain[1]
+    assert pytree.leaves_with_path(tree, is_leaf, True) == pairs
+    # Once each, with the path that key paths spell, and not for what is a leaf in any case.
+    every = {pytree.keystr(path[:n]) for path, _ in pytree.leaves_with_path(tree) for n in range(len(path))}
+    assert (
+        len(set(seen)) == len(seen) // 2
+        and set(seen) >= {"", "['a']", "['b'].x", "['e']"}
+        and set(seen) - {"['d']"} <= every
+    )
+    doubled = pytree.map_with_path(
+        lambda path, v: len(path), tree, is_leaf=lambda path, v: len(path) == 1, is_leaf_takes_path=True
+    )
+    assert doubled == {"a": 1, "b": 1, "d": 1, "e": 1}

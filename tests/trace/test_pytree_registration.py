@@ -173,3 +173,25 @@ def test_public_surface() -> None:
     )
     assert set(walks.split()) <= set(public.__all__)
     assert {name for name in pytree.__all__ if name.startswith("register")} <= set(public.__all__)
+
+
+def test_keys_beside_a_plain_registration_and_fields_left_out() -> None:
+    class Two:
+        def __init__(self, one: Any, two: Any):
+            self.one, self.two = one, two
+
+    pytree.register_pytree_node(
+        Two, lambda v: ((v.one, v.two), None), lambda _, children: Two(*children),
+        flatten_with_keys_func=lambda v: (((GetAttrKey("one"), v.one), (GetAttrKey("two"), v.two)), None),
+    )  # fmt: skip
+    assert [pytree.keystr(path) for path, _ in pytree.leaves_with_path(Two(1, [2]))] == [".one", ".two[0]"]
+    assert pytree.map(lambda v: v + 1, Two(1, 2)).two == 3
+
+    @dataclass
+    class Cached:
+        value: Any
+        cache: Any = None
+
+    pytree.register_dataclass(Cached, ["value"], [], drop_fields=["cache"])
+    again = pytree.map(lambda v: v * 2, Cached(3, {"big": 1}))
+    assert (again.value, again.cache) == (6, None) and pytree.leaves(Cached(1, 2)) == [1]

@@ -13,11 +13,7 @@ from ..trace.array import Array
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with (x + x^H) / 2 = L L^H; without `symmetrize_input` the lower triangle of x alone is read."""
-    if not symmetrize_input:
-        x = linalg.decompositions.hermitian(
-            linalg.decompositions.matrices(x, "cholesky", square=True)[0], "L"
-        )
-    return linalg.cholesky(x)
+    return linalg.cholesky(x, symmetrize_input=symmetrize_input)
 
 
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:

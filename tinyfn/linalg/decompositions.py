@@ -67,11 +67,13 @@ class EigResult(NamedTuple):
     eigenvectors: Array
 
 
-def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with a = L L^H, or with `upper` L^H; NaN where (a + a^H) / 2 is not positive definite.
 
-    `a` has shape (..., n, n), and so has the result."""
+    `a` has shape (..., n, n), and so has the result. Without `symmetrize_input` only its lower triangle is read."""
     x, dtype = matrices(a, "cholesky", square=True)
+    if not symmetrize_input:
+        x = hermitian(x, "L")
     factor = o.to_dtype(bind(systems.cholesky, (x,), {}), dtype)
     return conjugate(matrix_transpose(factor)) if upper else factor
 

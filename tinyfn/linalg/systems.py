@@ -60,7 +60,7 @@ def det(a: ArrayLike) -> Array:
     return o.to_dtype(bind(systems.det, (x,), {}), dtype)
 
 
-def slogdet(a: ArrayLike) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The determinant's sign (of modulus 1, for complex matrices) and the logarithm of its modulus, each of shape (...)."""
     x, dtype = matrices(a, "slogdet", square=True)
     pair = bind(systems.slogdet, (x,), {})
@@ -70,7 +70,9 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     return SlogdetResult(o.to_dtype(pair[..., 0], dtype), o.to_dtype(logarithm, dtype))
 
 
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array, Array, Array, Array]:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """The x, of least norm, for which |a x - b| is least; the squares of that distance; a's rank; its singular values.
 
     `a` is a matrix (m, n), b a vector (m,) or a matrix (m, k). Singular values that are not above rcond (max(m, n) times eps)
@@ -93,7 +95,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     found = o.matmul(vh.T.conj(), coordinates)
     rank = sum_(counts, dtype=dtypes.int32)
     distances = sum_(absolute(o.matmul(x, found) - right) ** 2, 0)
-    if m <= n or (_is_known(rank) and int(rank) < n):
+    # NumPy leaves them out; under jit the shape can't depend on the rank.
+    if m <= n or ((numpy_resid or _is_known(rank)) and int(rank) < n):
         distances = distances[:0]
     return (found[:, 0] if y.ndim == 1 else found), distances, rank, s
 

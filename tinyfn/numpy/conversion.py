@@ -26,12 +26,19 @@ from .common import (
 
 
 def array(
-    object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = None, ndmin: int = 0
+    object: Any,
+    dtype: DTypeLike = None,
+    copy: bool = True,
+    order: str | None = None,
+    ndmin: int = 0,
+    *,
+    device: Any = None,
 ) -> Array:
     """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
 
     Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are
     kept."""
+    check_device(device, "array")
     result = o.strong(_convert(object, dtype))
     if result.ndim < ndmin:
         result = reshape(result, ((1,) * (ndmin - result.ndim)) + result.shape)

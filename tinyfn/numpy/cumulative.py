@@ -156,11 +156,13 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return concatenate_arrays(parts, 0)
 
 
-def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None) -> Any:
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int | None = None) -> Any:
     """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given.
 
     In the place of a distance may stand the coordinates along an axis, which need not be evenly spaced."""
     x = inexact(f, "gradient")
+    if edge_order not in (None, 1):
+        raise NotImplementedError(f"gradient: only edge_order=1, not {edge_order!r}{at_user()}")
     axes = axes_of(axis, x.ndim, "gradient")
     spacings = list(varargs) or [1.0]
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings

@@ -13,7 +13,7 @@ from ..trace.dtype import canonical
 from .common import ArrayLike, DTypeLike, operand
 
 
-def save(file: Any, arr: ArrayLike) -> None:
+def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Write an array to a .npy file, as NumPy does."""
     np.save(file, np.asarray(operand(arr, "save")))
 

@@ -57,7 +57,7 @@ def rint(x: ArrayLike, /) -> Array:
     return _by_parts(rint, array) if dtypes.kind(array.dtype) == "complex" else unary(prims.round, x, "rint")
 
 
-def round(a: ArrayLike, decimals: int = 0) -> Array:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ..."""
     x = number(a, "round")
     if dtypes.kind(x.dtype) == "complex":

@@ -284,10 +284,10 @@ def _is_number_type(x: Any) -> bool:
     return x is int or x is float or x is complex
 
 
-def promote_types(type1: DTypeLike, type2: DTypeLike) -> dtypes.DType:
+def promote_types(a: DTypeLike, b: DTypeLike) -> dtypes.DType:
     """The dtype that an operation on arrays of two dtypes gives; `int`, `float` and `complex` are weak."""
-    weak = _is_number_type(type1), _is_number_type(type2)
-    return dtypes.promote_pair(dtypes.canonical(type1), weak[0], dtypes.canonical(type2), weak[1])[0]
+    weak = _is_number_type(a), _is_number_type(b)
+    return dtypes.promote_pair(dtypes.canonical(a), weak[0], dtypes.canonical(b), weak[1])[0]
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:

@@ -150,12 +150,14 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     return (iota(dtypes.DEFAULT_INT, (x.shape[0],), 0),) * x.ndim
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
-    """The positions where mask_func(ones((n, n)), k) is not 0."""
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
+    """The positions where mask_func(ones((n, n)), k) is not 0; `size` as for `nonzero`."""
     from .creation import ones
     from .indexing import nonzero
 
-    return nonzero(mask_func(ones((n, n)), k))
+    return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:

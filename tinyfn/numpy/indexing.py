@@ -337,29 +337,52 @@ def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
     return x.concrete(f"{what} it (the result's size would depend on its values)", ConcretizationError)
 
 
-def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Array:
-    """The slices along an axis for which a known 1-d condition holds."""
-    known = _known(operand(condition, "compress"), "select by")
-    x = operand(a, "compress")
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+    out: None = None,
+) -> Array:
+    """The slices along an axis for which a 1-d condition holds.
+
+    Under jit `size` is needed: slices beyond it are left out, and places left over get `fill_value`."""
+    holds, x = operand(condition, "compress"), operand(a, "compress")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
-    return take(x, np.flatnonzero(known), axis)
+    if size is None:
+        return take(x, np.flatnonzero(_known(holds, "select by")), axis)
+    n = x.shape[axis_of(axis, x.ndim, "compress")]
+    positions = flatnonzero(holds[:n], size=size, fill_value=n)
+    return take(x, positions, axis, mode="fill", fill_value=fill_value)
 
 
-def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
-    """The elements for which a known condition holds, raveled."""
-    known = operand(condition, "extract")
-    return compress(reshape(known, (known.size,)), arr)
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
+    """The elements for which a condition holds, raveled; `size` as for `compress`."""
+    holds = operand(condition, "extract")
+    return compress(reshape(holds, (holds.size,)), arr, size=size, fill_value=fill_value)
 
 
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
-    """The array without the slices at known positions along an axis."""
+def delete(
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
+    """The array without the slices at positions along an axis, which must be known unless they are said to be unique."""
     x = operand(arr, "delete")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     place = axis_of(axis, x.ndim, "delete")
-    kept = np.delete(np.arange(x.shape[place]), np.asarray(obj) if not isinstance(obj, slice) else obj)
-    return take(x, kept, place)
+    if assume_unique_indices and isinstance(obj, Array):
+        n, count = x.shape[place], obj.size
+        gone = full_of(False, dtypes.bool_, (n,))
+        gone = AtIndex(gone, reshape(obj, (count,))).set(True)
+        kept = flatnonzero(o.invert(gone), size=max(n - count, 0))
+        return take(x, kept, place, mode="clip")
+    known = np.delete(np.arange(x.shape[place]), np.asarray(obj) if not isinstance(obj, slice) else obj)
+    return take(x, known, place)
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:

@@ -119,11 +119,12 @@ def nanvar(
     ddof: float = 0,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """The variance over axes of the elements that are not NaN; NaN if they are no more than `ddof`."""
     x = operand(a, "nanvar")
     present = _present(x, where)
-    result = var(_without_nan(x, 0, "nanvar"), axis, dtype, None, ddof, keepdims, where=present)
+    result = var(_without_nan(x, 0, "nanvar"), axis, dtype, None, ddof, keepdims, where=present, mean=mean)
     few = o.less_equal(sum(present, axis, dtypes.float32, keepdims=keepdims), ddof)
     return _where(few, o.scalar(float("nan"), result.dtype), result)
 
@@ -136,9 +137,10 @@ def nanstd(
     ddof: float = 0,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """The standard deviation over axes of the elements that are not NaN."""
-    return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where))
+    return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
 def _nan_position(a: Any, axis: int | None, keepdims: bool | None, greatest: bool) -> Array:

@@ -177,7 +177,7 @@ def _before(x: Array, y: Array) -> Array:
     return bitwise_or(less(x, y), bitwise_and(logical_not(isnan(x)), isnan(y)))
 
 
-def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the interval between the bins, which rise or fall, in which each element lies."""
     edges = operand(bins, "digitize")
     if edges.ndim != 1:

@@ -21,9 +21,11 @@ from .common import (
     operand,
     promoted,
 )
-from .contraction import convolve, vander
+from .contraction import convolve, matmul, vander
 from .creation import eye
 from .joining import concatenate
+from .rearranging import trim_zeros
+from .shapes import matrix_transpose
 
 
 def _vector(p: ArrayLike, what: str) -> Array:
@@ -53,26 +55,34 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return subtract(*_aligned(a1, a2, "polysub"))
 
 
-def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The product of two polynomials; leading zeros are kept."""
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials. Leading zeros are kept, unless the factors' are to be trimmed, which must be known then."""
     x, y = promoted(_vector(a1, "polymul"), _vector(a2, "polymul"))
-    return convolve(x, y)
+    return convolve(_trimmed(x), _trimmed(y)) if trim_leading_zeros else convolve(x, y)
 
 
-def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-    """The quotient and the rest of u / v, whose first coefficient must not be 0; the rest has as many coefficients as u."""
+def _trimmed(x: Array) -> Array:
+    """The known coefficients without leading zeros, but for the last one."""
+    found = trim_zeros(x, "f")
+    return found if found.shape[0] else x[-1:]
+
+
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """The quotient and the rest of u / v, whose first coefficient must not be 0.
+
+    The rest has as many coefficients as u, or, with `trim_leading_zeros` and known values, no leading zeros."""
     rest, divisor = promoted(
         inexact(_vector(u, "polydiv"), "polydiv"), inexact(_vector(v, "polydiv"), "polydiv")
     )
     m, n = rest.shape[0], divisor.shape[0]
     if m < n:
-        return full_of(0, rest.dtype, (1,)), rest
+        return full_of(0, rest.dtype, (1,)), _trimmed(rest) if trim_leading_zeros else rest
     quotient = []
     for k in range(m - n + 1):
         factor = divide(rest[k], divisor[0])
         quotient.append(factor[None])
         rest = rest.at[k : k + n].add(negative(multiply(factor, divisor)))
-    return concatenate_arrays(quotient, 0), rest
+    return concatenate_arrays(quotient, 0), _trimmed(rest) if trim_leading_zeros else rest
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
@@ -139,14 +149,23 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 
 
 def polyfit(
-    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, *, w: ArrayLike | None = None
-) -> Array:
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
+) -> Any:
     """The coefficients of the polynomial of degree `deg` that fits the points (x, y) best in least squares, weighted by w.
 
-    x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k). Half precision is fitted in float32."""
-    from ..linalg import lstsq
+    x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k). Half precision is fitted in float32. With `full`
+    also what `lstsq` says of the scaled system, and rcond; with `cov` also the coefficients' covariance, scaled by
+    chi2 / (n - deg - 1), or ("unscaled") as it is for weights of 1 / sigma."""
+    from ..linalg import inv, lstsq
     from .arithmetic import square
     from .elementary import sqrt
+    from .functional import finfo
     from .reductions import sum as sum_
 
     at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))
@@ -163,8 +182,26 @@ def polyfit(
         powers = multiply(powers, weights)
         values = multiply(values, weights if values.ndim == 2 else weights[:, 0])
     scale = sqrt(sum_(square(powers), 0))
-    found = lstsq(divide(powers, scale), values, rcond)[0]
-    return o.to_dtype(divide(found, scale if values.ndim == 1 else scale[:, None]), dtype)
+    share = float(finfo(at.dtype).eps) * at.shape[0] if rcond is None else rcond
+    found, distances, rank, singular = lstsq(divide(powers, scale), values, share)
+    found = divide(found, scale if values.ndim == 1 else scale[:, None])
+    result = o.to_dtype(found, dtype)
+    if full:
+        return result, distances, rank, singular, share
+    if not cov:
+        return result
+    scaled = divide(powers, scale)
+    base = divide(inv(matmul(matrix_transpose(scaled), scaled)), multiply(scale[:, None], scale))
+    if cov == "unscaled":
+        factor: Any = 1
+    else:
+        free = at.shape[0] - deg - 1
+        if free <= 0:
+            raise ValueError(
+                f"polyfit: {at.shape[0]} points leave nothing to scale the covariance by{at_user()}"
+            )
+        factor = divide(sum_(square(subtract(matmul(powers, found), values)), 0), free)
+    return result, o.to_dtype(multiply(base if values.ndim == 1 else base[:, :, None], factor), dtype)
 
 
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots"]

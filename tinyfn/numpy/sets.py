@@ -37,7 +37,12 @@ from .shapes import matrix_transpose
 
 
 def isin(
-    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
 ) -> Array:
     """Whether each element is among the others."""
     x, others = operands("isin", element, test_elements)
@@ -55,6 +60,7 @@ def unique(
     equal_nan: bool = True,
     size: int | None = None,
     fill_value: ArrayLike | None = None,
+    sorted: bool = True,
 ) -> Any:
     """The distinct elements (or slices along an axis) in order, and as asked where each comes first, which of
     them each element is, and how often they occur, as int32.

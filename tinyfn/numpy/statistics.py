@@ -41,6 +41,7 @@ from .elementary import (
     sqrt,
 )
 from .floats import (
+    conjugate,
     real,
 )
 from .logic import (
@@ -48,8 +49,6 @@ from .logic import (
     less,
 )
 from .reductions import _truth, _where, sum
-
-# Statistics
 
 
 def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
@@ -194,20 +193,54 @@ def std(
 
 
 def cov(
-    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    *,
+    dtype: DTypeLike = None,
 ) -> Array:
-    """The covariance matrix of variables that are the rows (columns, without `rowvar`) of m, and of y."""
+    """The covariance matrix of variables that are the rows (columns, without `rowvar`) of m, and of y.
+
+    `fweights` say how often each observation counts, `aweights` how much; both have an element for each."""
     from .contraction import matmul
 
-    x = _variables(m, rowvar)
+    x = _variables(m if dtype is None else cast(m, dtype), rowvar)
     if y is not None:
         first, second = o.promote(x, _variables(y, rowvar))[0]
         x = concatenate_arrays([first, second], 0)
-    count = x.shape[1]
-    centered = subtract(x, mean(x, 1, keepdims=True))
-    divisor = count - ((0 if bias else 1) if ddof is None else ddof)
-    result = divide(matmul(centered, o.operand(_transposed(centered))), float(divisor))
+    less_by = (0 if bias else 1) if ddof is None else ddof
+    if fweights is None and aweights is None:
+        centered = subtract(x, mean(x, 1, keepdims=True))
+        divisor: Any = float(x.shape[1] - less_by)
+        weighted = centered
+    else:
+        weights = [
+            _observations(w, x, what)
+            for w, what in ((fweights, "fweights"), (aweights, "aweights"))
+            if w is not None
+        ]
+        weight = weights[0] if len(weights) == 1 else multiply(*weights)
+        total = sum(weight)
+        centered = subtract(x, divide(sum(multiply(x, weight), 1, keepdims=True), total))
+        # What `aweights` weigh less than one observation each takes as much less of a degree of freedom.
+        share = 1 if aweights is None else divide(sum(multiply(weight, weights[-1])), total)
+        divisor = subtract(total, multiply(less_by, share))
+        weighted = multiply(centered, weight)
+    result = divide(matmul(weighted, conjugate(_transposed(centered))), divisor)
     return reshape(result, ()) if result.shape == (1, 1) else result
+
+
+def _observations(w: ArrayLike, x: Array, what: str) -> Array:
+    weights = cast(w, real(x).dtype)
+    if weights.shape != x.shape[1:]:
+        raise ValueError(
+            f"cov: {what} {described(weights)} is not one for each of {x.shape[1]} observations{at_user()}"
+        )
+    return weights
 
 
 def _variables(m: Any, rowvar: bool) -> Array:
@@ -220,14 +253,16 @@ def _transposed(x: Array) -> Array:
     return bind(prims.transpose, (x,), {"permutation": (1, 0)})
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None
+) -> Array:
     """The correlation matrix of variables that are the rows (columns, without `rowvar`) of x, and of y."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return divide(c, c)
     from .triangles import diagonal
 
-    deviation = sqrt(diagonal(c))
+    deviation = sqrt(real(diagonal(c)))
     n = c.shape[0]
     return divide(divide(c, reshape(deviation, (n, 1))), reshape(deviation, (1, n)))
 

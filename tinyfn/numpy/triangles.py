@@ -143,7 +143,9 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (iota(dtypes.int32, (n,), 0),) * ndim
 
 
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
+def trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Array:
     """The sum along a diagonal."""
     from .reductions import sum as sum_
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import linalg
-from ..linalg import det, inv, matrix_functions, triangular
+from ..linalg import matrix_functions, triangular
 from ..linalg.decompositions import hermitian, matrices
 from ..linalg.matrix_functions import expm, expm_frechet, sqrtm
 from ..linalg.structured_matrices import (
@@ -46,6 +46,16 @@ def cho_solve(
 ) -> Array:
     """The x with a x = b, given what `cho_factor` gave for `a`; b has shape (n,) or (..., n, k)."""
     return triangular.cho_solve(c_and_lower, b)
+
+
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinant of matrices of shape (..., n, n), of shape (...)."""
+    return linalg.det(a)
+
+
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The inverse of square matrices, of a's shape; NaN where one is singular."""
+    return linalg.inv(a)
 
 
 def lu(

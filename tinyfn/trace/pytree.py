@@ -45,7 +45,14 @@ from .pytree_nodes import (
     register_static,
     static,
 )
-from .pytree_paths import _leaf_paths, _raise_leaf_count, _raise_mismatch, _take
+from .pytree_paths import (
+    _asked_with_path,
+    _leaf_paths,
+    _raise_leaf_count,
+    _raise_mismatch,
+    _reject_cycles,
+    _take,
+)
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "IsLeaf", "KeyPath", "Partial", "SequenceKey", "TreeDef",
@@ -112,28 +119,6 @@ class TreeDef:
 
 
 _CYCLE_CHECK_AT = 100_000  # nodes: a tree with a cycle gets there at once, few others do
-
-
-def _reject_cycles(tree: Any, is_leaf: IsLeaf | None) -> None:
-    """Raise ValueError where a container holds itself."""
-    open_ids: set[int] = set()
-    stack: list[tuple[Any, bool]] = [(tree, False)]
-    while stack:
-        value, done = stack.pop()
-        if done:
-            open_ids.discard(id(value))
-            continue
-        kind = None if is_leaf is not None and is_leaf(value) else _kind_of(type(value))
-        if kind is None:
-            continue
-        children = kind.flatten(value)[0]
-        if not children:
-            continue
-        if id(value) in open_ids:
-            raise ValueError(f"a {type(value).__name__} in the pytree contains itself")
-        open_ids.add(id(value))
-        stack.append((value, True))
-        stack += [(child, False) for child in children]
 
 
 def _walk(
@@ -216,16 +201,24 @@ def structure(tree: Any, is_leaf: IsLeaf | None = None) -> TreeDef:
     return _walk(tree, is_leaf)[1]
 
 
-def flatten_with_path(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """Take a tree apart into the list of its (key path, leaf) pairs and its structure."""
+def flatten_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
+    """Take a tree apart into the list of its (key path, leaf) pairs and its structure.
+
+    With `is_leaf_takes_path`, here and in what follows, is_leaf gets a key path and the value there."""
     node_keys: list[Sequence[Any]] = []
+    if is_leaf is not None and is_leaf_takes_path:
+        is_leaf = _asked_with_path(is_leaf)
     found, treedef = _walk(tree, is_leaf, node_keys)
     return list(zip(_leaf_paths(treedef, node_keys), found, strict=True)), treedef
 
 
-def leaves_with_path(tree: Any, is_leaf: IsLeaf | None = None) -> list[tuple[KeyPath, Any]]:
+def leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
     """List the (key path, leaf) pairs of a tree."""
-    return flatten_with_path(tree, is_leaf)[0]
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
@@ -308,9 +301,15 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = N
     return unflatten(treedef, [f(*items) for items in zip(found, *columns, strict=False)])
 
 
-def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
+def map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
     """Like `map`, where `f` gets the leaf's key path as its first argument."""
-    pairs, treedef = flatten_with_path(tree, is_leaf)
+    pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = _columns(treedef, rest, "tree.map_with_path")
     return unflatten(
         treedef, [f(path, leaf, *others) for (path, leaf), *others in zip(pairs, *columns, strict=True)]
@@ -361,9 +360,11 @@ def all(tree: Any, is_leaf: IsLeaf | None = None) -> bool:
     return _builtin_all(leaves(tree, is_leaf))
 
 
-def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, tree: Any) -> Any:
+def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: Any) -> Any:
     """Turn a tree of structure (outer, inner) into (inner, outer); where inner is None it is looked up."""
-    subtrees = _flatten_up_to(outer_treedef, tree, "tree.transpose: no match for the outer structure")
+    subtrees = _flatten_up_to(
+        outer_treedef, pytree_to_transpose, "tree.transpose: no match for the outer structure"
+    )
     if inner_treedef is None:
         if not subtrees:
             raise ValueError("tree.transpose: the outer structure has no leaf to find the inner one at")

@@ -74,11 +74,11 @@ class FlattenedIndexKey(_KeyEntry):
     key: int
 
 
-def keystr(path: KeyPath, simple: bool = False, separator: str = "") -> str:
+def keystr(keys: KeyPath, simple: bool = False, separator: str = "") -> str:
     """Format a key path, as `['a'][0].x`, or with `simple` and a separator such as `.` as `a.0.x`."""
     if simple:
-        path = tuple(entry._value() if isinstance(entry, _KeyEntry) else entry for entry in path)
-    return separator.join([str(entry) for entry in path])
+        keys = tuple(entry._value() if isinstance(entry, _KeyEntry) else entry for entry in keys)
+    return separator.join([str(entry) for entry in keys])
 
 
 # Kinds of nodes
@@ -244,15 +244,21 @@ def _split(cls: type, result: Any) -> tuple[tuple[Any, ...], Any]:
 
 
 def register_pytree_node(
-    cls: type,
+    nodetype: type,
     flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]],
     unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
+    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]] | None = None,
 ) -> None:
-    """Make `cls` a node that `flatten_func` turns into (children, metadata), and `unflatten_func` back."""
+    """Make `nodetype` a node that `flatten_func` turns into (children, metadata), and `unflatten_func` back.
+
+    Without `flatten_with_keys_func`, which gives (key, child) pairs, children are numbered in key paths."""
+    if flatten_with_keys_func is not None:
+        register_pytree_with_keys(nodetype, flatten_with_keys_func, unflatten_func, flatten_func)
+        return
     _register(
-        cls,
+        nodetype,
         _Kind(
-            lambda value: _split(cls, flatten_func(value)),
+            lambda value: _split(nodetype, flatten_func(value)),
             lambda _, metadata, children: unflatten_func(metadata, tuple(children)),
             _numbered(FlattenedIndexKey),
             _show_custom,
@@ -261,18 +267,18 @@ def register_pytree_node(
 
 
 def register_pytree_with_keys(
-    cls: type,
+    nodetype: type,
     flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]],
     unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
     flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]] | None = None,
 ) -> None:
-    """Make `cls` a node that `flatten_with_keys` turns into ((key, child) pairs, metadata)."""
+    """Make `nodetype` a node that `flatten_with_keys` turns into ((key, child) pairs, metadata)."""
     numbered = _numbered(FlattenedIndexKey)
 
     def flatten_node(value: Any) -> tuple[Sequence[Any], Any]:
         if flatten_func is not None:
-            return _split(cls, flatten_func(value))
-        pairs, metadata = _split(cls, flatten_with_keys(value))
+            return _split(nodetype, flatten_func(value))
+        pairs, metadata = _split(nodetype, flatten_with_keys(value))
         return tuple(child for _, child in pairs), metadata
 
     def keys(node: Node, value: Any) -> Sequence[Any]:
@@ -281,7 +287,7 @@ def register_pytree_with_keys(
     def unflatten_node(_: type, metadata: Any, children: list[Any]) -> Any:
         return unflatten_func(metadata, tuple(children))
 
-    _register(cls, _Kind(flatten_node, unflatten_node, keys, _show_custom))
+    _register(nodetype, _Kind(flatten_node, unflatten_node, keys, _show_custom))
 
 
 def register_pytree_node_class(cls: Any) -> Any:
@@ -304,21 +310,26 @@ def register_static(cls: Any) -> Any:
 
 
 def register_dataclass(
-    cls: Any = None, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None
+    nodetype: Any = None,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
 ) -> Any:
     """Make a dataclass a node, with `data_fields` as children and `meta_fields` (hashable) as metadata.
 
     If one of the two is omitted, it holds the init fields that the other does not name; if both are, the
     fields declared with `static()` are metadata and the others data. Usable as a decorator, with or without
-    arguments. `unflatten` calls the class, so `__post_init__` runs.
+    arguments. `unflatten` calls the class, so `__post_init__` runs, and `drop_fields` get their defaults.
     """
-    if cls is None:
-        return lambda actual: register_dataclass(actual, data_fields, meta_fields)
+    if nodetype is None:
+        return lambda actual: register_dataclass(actual, data_fields, meta_fields, drop_fields)
     import dataclasses  # here, to keep the module's import cheap
 
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        raise TypeError(f"register_dataclass needs a dataclass, not {cls!r}; else use register_pytree_node")
-    fields = [field for field in dataclasses.fields(cls) if field.init]
+    if not (isinstance(nodetype, type) and dataclasses.is_dataclass(nodetype)):
+        raise TypeError(
+            f"register_dataclass needs a dataclass, not {nodetype!r}; else use register_pytree_node"
+        )
+    fields = [field for field in dataclasses.fields(nodetype) if field.init and field.name not in drop_fields]
     names = [field.name for field in fields]
     if meta_fields is not None:
         meta = tuple(meta_fields)
@@ -329,7 +340,7 @@ def register_dataclass(
     data = tuple([name for name in names if name not in meta] if data_fields is None else data_fields)
     if sorted(data + meta) != sorted(names):
         raise ValueError(
-            f"register_dataclass({cls.__name__}): data_fields {list(data)} and meta_fields {list(meta)} must "
+            f"register_dataclass({nodetype.__name__}): data_fields {list(data)} and meta_fields {list(meta)} must "
             f"name each init field once; those are {names}"
         )
 
@@ -337,17 +348,19 @@ def register_dataclass(
         return [getattr(node, name) for name in data], tuple([getattr(node, name) for name in meta])
 
     _register(
-        cls,
+        nodetype,
         _Kind(
             flatten_node,
-            lambda _, metadata, children: cls(
+            lambda _, metadata, children: nodetype(
                 **dict(zip(data, children, strict=True)), **dict(zip(meta, metadata, strict=True))
             ),
             lambda *_: [GetAttrKey(name) for name in data],
-            lambda _, values, parts: _show_fields(cls, data + meta, [*parts, *_builtin_map(repr, values)]),
+            lambda _, values, parts: _show_fields(
+                nodetype, data + meta, [*parts, *_builtin_map(repr, values)]
+            ),
         ),
     )
-    return cls
+    return nodetype
 
 
 def static(**kwargs: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .pytree_nodes import (
+    _LEAF_TYPES,
+    IsLeaf,
     KeyPath,
     Node,
     _kind_of,
@@ -38,6 +40,49 @@ def _leaf_paths(treedef: TreeDef, node_keys: Iterable[Sequence[Any]] | None = No
             base = stack.pop()
             keys = next(keys_of) if keys_of is not None else _known_kind(node[0]).keys(node, None)
             stack += [(*base, key) for key in reversed(keys)]
+
+
+def _asked_with_path(is_leaf: Callable[[KeyPath, Any], bool]) -> IsLeaf:
+    """The function of a value that a walk asks, of one of a key path and a value, for one walk.
+
+    It relies on what the walk asks: in preorder, of every value that is no leaf by its type."""
+    waiting: list[KeyPath] = [()]
+
+    def ask(value: Any) -> bool:
+        path = waiting.pop()
+        if is_leaf(path, value):
+            return True
+        kind = _kind_of(type(value))
+        if kind is not None:
+            children, metadata = kind.flatten(value)
+            keys = kind.keys((type(value), len(children), metadata), value)
+            below = zip(keys, children, strict=True)
+            waiting.extend([(*path, key) for key, child in below if type(child) not in _LEAF_TYPES][::-1])
+        return False
+
+    return ask
+
+
+def _reject_cycles(tree: Any, is_leaf: IsLeaf | None) -> None:
+    """Raise ValueError where a container holds itself."""
+    open_ids: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(tree, False)]
+    while stack:
+        value, done = stack.pop()
+        if done:
+            open_ids.discard(id(value))
+            continue
+        kind = None if is_leaf is not None and is_leaf(value) else _kind_of(type(value))
+        if kind is None:
+            continue
+        children = kind.flatten(value)[0]
+        if not children:
+            continue
+        if id(value) in open_ids:
+            raise ValueError(f"a {type(value).__name__} in the pytree contains itself")
+        open_ids.add(id(value))
+        stack.append((value, True))
+        stack += [(child, False) for child in children]
 
 
 # Errors
