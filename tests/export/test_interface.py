@@ -205,6 +205,32 @@ def test_what_a_file_cant_hold() -> None:
         tinyfn.jit(outer)(tnp.ones(3))
 
 
+def test_named_axes() -> None:
+    def share(x: Any) -> Any:
+        return x / tinyfn.lax.psum(x, "lanes")
+
+    whole = read(tinyfn.vmap(share, axis_name="lanes"), tnp.arange(4.0))
+    np.testing.assert_allclose(whole.call(tnp.arange(4.0)), np.arange(4) / 6, rtol=1e-6)
+    with pytest.raises(
+        ExportError, match="it uses the named axis 'lanes' of a vmap around it; export the function with"
+    ):
+        tinyfn.vmap(lambda x: export(share)(SHAPE((), F32)).call(x), axis_name="lanes")(tnp.arange(4.0))
+
+
+def test_what_has_a_rule_for_vmap_is_mapped_by_its_operations() -> None:
+    @tinyfn.custom_batching.custom_vmap
+    def function(x: Any) -> Any:
+        return tnp.sin(x)
+
+    @function.def_vmap
+    def rule(axis_size: int, batched: Any, x: Any) -> Any:
+        raise AssertionError("the rule is a Python function, which is not in a file")
+
+    loaded = read(function, tnp.asarray(1.0))
+    x = tnp.arange(3.0)
+    np.testing.assert_allclose(tinyfn.vmap(loaded.call)(x), np.sin(np.arange(3.0)), rtol=1e-6)
+
+
 def test_nan_checks_look_into_exported_functions() -> None:
     loaded = read(lambda x: tnp.log(x) + 1, tnp.ones(3))
     with tinyfn.debug_nans(), pytest.raises(FloatingPointError, match="log"):

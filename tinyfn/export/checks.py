@@ -8,6 +8,7 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace.graph import Graph
 from ..trace.uop import UOp
+from ..transforms.batching_rules import custom_vmap_call
 from ..transforms.custom_ops import Rules, custom_jvp_call, custom_vjp_call
 from ..transforms.linear_solve import linear_solve
 from ..transforms.structured import checkpoint_call
@@ -75,10 +76,15 @@ def _linear_solve(
     )
 
 
+def _custom_vmap(args: Sequence[UOp], *, graph: Graph, rule: Any, label: Any) -> bool:
+    return rule is None and isinstance(label, str)
+
+
 _CHECKS: dict[Any, Callable[..., bool]] = {
     custom_jvp_call: _custom_jvp,
     custom_vjp_call: _custom_vjp,
     checkpoint_call: _checkpoint,
+    custom_vmap_call: _custom_vmap,
     linear_solve: _linear_solve,
 }
 

@@ -155,6 +155,12 @@ def export(function: Any, *, platforms: Sequence[str] | None = None) -> Callable
                 f"export of {program.graph.name}, at {user_line()}: it closes over traced arrays; export it outside of the "
                 "transformed function"
             )
+        if program.graph.axis_names:
+            names = ", ".join(map(repr, sorted(program.graph.axis_names, key=str)))
+            raise ExportError(
+                f"export of {program.graph.name}, at {user_line()}: it uses the named axis {names} of a vmap around it; export "
+                "the function with the vmap"
+            )
         # Of its own, for it is kept as long as the Exported and not in the cache of the jitted function.
         own = TracedProgram(program.graph, program.out_tree, program.weak, program.donated)
         result = Exported(own, traced.interface, chosen)

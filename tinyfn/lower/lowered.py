@@ -105,7 +105,7 @@ class Lowered(Described):
             "bytes accessed": total.mem,
             "loads and stores": total.lds,
             "kernels": kernels,
-            "host calls": len(self.steps) - kernels,
+            "host calls": sum(step.name != "output" for step in self.steps) - kernels,
         }
 
     def compile(self) -> Any:
