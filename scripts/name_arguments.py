@@ -207,14 +207,14 @@ NUMPY: dict[str, Any] = {
     "arange": (5,), "array_split": (x, 3), "astype": (x, "float64"), "average": (x,), "bincount": Use(whole, length=6),
     "bitwise_and": (whole, other), "broadcast_shapes": ((2, 1), (3,)), "broadcast_to": (x, (2, 4)),
     "can_cast": ("int8", "int16"),
-    "choose": Use(whole % 2, [x, y], mode="clip"), "clip": (x, 0.3, 0.6), "compress": Use(mask, x), "convolve": (x, y),
+    "choose": Use(whole % 2, [x, y], mode="clip"), "clip": (x, 0.3, 0.6), "compress": Use(mask, x, size=3), "convolve": (x, y),
     "cross": (x[:3], y[:3]),
     "delete": (x, 1), "diag_indices": (3,), "diagonal": (m,), "digitize": (x, tnp.array([0.1, 0.5, 1.0])), "dot": (m, m),
     "dsplit": (t, 2), "einsum": ("ij,jk->ik", m, m), "einsum_path": ("ij,jk->ik", m, m),
     "frombuffer": (b"\x01\x02", "uint8"), "fromiter": ([1.0, 2.0], float), "fromstring": Use("1 2", sep=" "),
     "frompyfunc": _run(lambda v: tnp.frompyfunc(lambda a, b: a * b, 2, 1)(v, v), x), "histogram2d": (x, y), "histogramdd": (m,),
     "kaiser": (4, 3.0), "place": Use(x, mask, y, inplace=False), "put": Use(x, whole, y, inplace=False), "resize": (m, (2, 5)),
-    "expand_dims": (x, 0), "extract": (mask, x), "finfo": ("float32",),
+    "expand_dims": (x, 0), "extract": Use(mask, x, size=3), "finfo": ("float32",),
     "from_dlpack": (x,), "fromfunction": (lambda i, j: i + j, (2, 3)), "fill_diagonal": Use(m, 1.0, inplace=False),
     "full": ((2,), 3.0), "full_like": (x, 2.0),
     "gcd": (whole, other),
@@ -258,6 +258,10 @@ SCIPY_LINALG: dict[str, Any] = {
     "svd": (m, False), "qr": (m,), "toeplitz": (x,), "hankel": (x,), "circulant": (x,), "companion": (x,),
     "hadamard": (4,), "dft": (3,), "hilbert": (3,),
     "block_diag": (m, x), "eigh_tridiagonal": (x, y[:3]), "polar": (m,), "sqrtm": (spd,), "expm": (m,),
+}  # fmt: skip
+LAX_LINALG: dict[str, Any] = {
+    "cholesky": (spd,), "lu": (m,), "lu_pivots_to_permutation": (tnp.array([1, 2, 2]), 3),
+    "triangular_solve": _run(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), m, m),
 }  # fmt: skip
 FFT: dict[str, Any] = {"fftfreq": (4,), "rfftfreq": (4,)}
 NN: dict[str, Any] = {

@@ -4,9 +4,20 @@ REQUIRED = {
     "tinyfn": """
         grad value_and_grad jit vmap jvp vjp linearize jacfwd jacrev hessian checkpoint remat custom_jvp custom_vjp
         stop_gradient eval_shape ShapeDtypeStruct make_graph disable_jit no_tracing log_compiles debug_nans debug_infs
-        pure_callback io_callback Array TracerBoolConversionError TracerArrayConversionError TracerIntegerConversionError
+        pure_callback io_callback linear_transpose custom_gradient closure_convert no_execution ensure_compile_time_eval
+        clear_caches named_scope named_call block_until_ready export checkpoint_policies custom_batching tree_util errors dtypes
+        Array TracerBoolConversionError TracerArrayConversionError TracerIntegerConversionError
         ConcretizationError NonConcreteBooleanIndexError UnexpectedTracerError
         debug tree numpy lax nn random linalg fft ops scipy""",
+    "tinyfn.ad_checkpoint": "checkpoint_name print_saved_residuals",
+    "tinyfn.checkpoint_policies": """
+        everything_saveable nothing_saveable dots_saveable dots_with_no_batch_dims_saveable save_only_these_names
+        save_any_names_but_these save_from_both_policies""",
+    "tinyfn.custom_batching": "custom_vmap sequential_vmap",
+    "tinyfn.errors": """
+        TracerBoolConversionError TracerArrayConversionError TracerIntegerConversionError ConcretizationTypeError
+        NonConcreteBooleanIndexError UnexpectedTracerError KeyReuseError""",
+    "tinyfn.export": "export deserialize",
     "tinyfn.debug": "print callback breakpoint",
     "tinyfn.checks": "check CheckError",
     "tinyfn.tree": """
@@ -59,6 +70,8 @@ REQUIRED = {
         constant zeros ones normal uniform""",
     "tinyfn.linalg": """
         cholesky solve inv det slogdet eigh qr svd norm pinv lstsq matrix_power matrix_rank matrix_norm""",
+    "tinyfn.lax.linalg": "triangular_solve cholesky lu",
+    "tinyfn.scipy.linalg": "expm solve_triangular cho_factor cho_solve lu",
     "tinyfn.fft": """
         fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift""",
     "tinyfn.scipy.special": """

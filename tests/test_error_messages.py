@@ -97,6 +97,7 @@ CASES: dict[str, Case] = {
     "bincount": case(lambda: jit(lambda a: tnp.bincount(a))(i), CONCRETE, "give `length`"),
     "repeat": case(lambda: jit(lambda a, n: tnp.repeat(a, n))(x, i), CONCRETE, "give `total_repeat_length`", "`n`"),
     "segment_sum": case(lambda: jit(lambda a, s: ops.segment_sum(a, s))(x, i), CONCRETE, "give `num_segments`", "`s`"),
+    "compress": case(lambda: jit(lambda c, a: tnp.compress(c, a))(x > 0, x), CONCRETE, "give `size`", "`c`"),
     "hash": case(lambda: {x}, TypeError, "not hashable", "item()"),
     "leak": case(leaked, tinyfn.UnexpectedTracerError, "of <lambda> (under jit)", "return it from the function"),
     # Arguments and results of transforms.
@@ -153,6 +154,10 @@ CASES: dict[str, Case] = {
     "predicate": case(lambda: lax.cond(x > 0, lambda a: a, lambda a: a, x), TypeError, "bool[3]", "vmap"),
     "switch": case(lambda: lax.switch(0.5, [lambda a: a], x), TypeError, "integer scalar", "float32[]"),
     "fori bounds": case(lambda: lax.fori_loop(0.5, 3, lambda n, c: c, x), TypeError, "bounds must be integers"),
+    "solver": case(lambda: lax.custom_root(lambda v: v, x, 3, 4), TypeError, "custom_root", "`solve`, not int"),  # type: ignore[arg-type]
+    "axis name": case(lambda: vmap(lambda v: lax.psum(v, "j"), axis_name="i")(x), NameError, "psum", "'j'", "'i' (size 3"),
+    "policy": case(lambda: tinyfn.remat(lambda v: v, policy=3), TypeError, "policy", "dots_saveable"),  # type: ignore[arg-type]
+    "not linear": case(lambda: tinyfn.linear_transpose(lambda v: v * v, x)(x), TypeError, "not linear", "through mul", "vjp"),
     # Shapes.
     "matmul": case(lambda: m @ m, ValueError, "matmul of float32[2,3] and float32[2,3]", "size 3", "size 2"),
     "matmul batches": case(lambda: tnp.ones((2, 3, 3)) @ tnp.ones((4, 3, 3)), ValueError, "matmul of", "[2], [4]"),

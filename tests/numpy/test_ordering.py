@@ -208,3 +208,14 @@ def test_unique_slices_of_a_size(shape: tuple[int, ...], axis: int) -> None:
     padded = np.moveaxis(np.asarray(tnp.unique(x, axis=axis, size=count + 2, fill_value=-1)), axis, 0)
     close(padded[:count], np.moveaxis(wanted[0], axis, 0))
     assert (padded[count:] == -1).all() and len(padded) == count + 2
+
+
+def test_compress_of_a_size() -> None:
+    x, mask = np.arange(12.0).reshape(3, 4).astype("float32"), np.array([True, False, True, True])
+    for size in (2, 3, 5):
+        found = jit(lambda m, x, size=size: tnp.compress(m, x, 1, size=size, fill_value=-1))(mask, x)
+        wanted = np.full((3, size), -1, "float32")
+        wanted[:, : min(size, 3)] = np.compress(mask, x, 1)[:, :size]
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(tnp.compress(mask, x, -1), np.compress(mask, x, -1))
+    assert jit(lambda x: tnp.extract(x > 8, x, size=4))(x).tolist() == [9, 10, 11, 0]

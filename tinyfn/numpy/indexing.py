@@ -334,7 +334,9 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 
 
 def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
-    return x.concrete(f"{what} it (the result's size would depend on its values)", ConcretizationError)
+    return x.concrete(
+        f"{what} it (the result's size would depend on its values: give `size`)", ConcretizationError
+    )
 
 
 def compress(
@@ -350,6 +352,8 @@ def compress(
 
     Under jit `size` is needed: slices beyond it are left out, and places left over get `fill_value`."""
     holds, x = operand(condition, "compress"), operand(a, "compress")
+    if holds.ndim != 1:
+        raise ValueError(f"compress takes a 1-d condition, not {described(holds)}{at_user()}")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     if size is None:

@@ -48,6 +48,14 @@ def _pair(what: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result
 
 
+def _check_functions(what: str, **functions: Any) -> None:
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(
+                f"{what} takes a function as `{name}`, not {type(function).__name__}; at {user_line()}"
+            )
+
+
 @entry_point
 def custom_linear_solve(
     matvec: Callable[..., Any],
@@ -65,6 +73,7 @@ def custom_linear_solve(
     Raises TypeError if `matvec` or the solution is not like `b`.
 
         x = lax.custom_linear_solve(lambda v: a @ v, b, conjugate_gradients, symmetric=True)"""
+    _check_functions("custom_linear_solve", matvec=matvec, solve=solve)
     given = Arguments("custom_linear_solve", matvec, (b,), {})
     if not all(dtypes.is_inexact(a.dtype) for a in given.arrays):
         raise TypeError(
@@ -134,6 +143,7 @@ def custom_root(
     auxiliary data), and so does this. Raises TypeError if `f(x)` or the root is not like the initial guess.
 
         root = lax.custom_root(lambda x: x**2 - a, 1.0, newton, lambda g, y: y / g(1.0))"""
+    _check_functions("custom_root", f=f, solve=solve, tangent_solve=tangent_solve)
     given = Arguments("custom_root", f, (initial_guess,), {})
     (guess,), _ = given.rebuild(list(given.arrays))
     if current_trace() is None:
