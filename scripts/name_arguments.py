@@ -163,7 +163,7 @@ TRANSFORMS: dict[str, Any] = {
     "named_scope": _within(lambda: tinyfn.named_scope("a")), "named_call": _run(lambda v: tinyfn.named_call(_smooth)(v), x),
     "clear_caches": _run(lambda v: (tinyfn.clear_caches(), v * 2)[1], x),
     "make_jaxpr": _run(lambda v: tinyfn.make_jaxpr(tnp.sin)(v).run([np.asarray(x)])[0] * v, x),
-    "custom_gradient": _run(_gradient_of_its_own, x), "closure_convert": _run(_converted, x, y),
+    "custom_vjp_primal_tree_values": (x,), "custom_gradient": _run(_gradient_of_its_own, x), "closure_convert": _run(_converted, x, y),
     "fwd_and_bwd": _run(_two_passes, x, y),
     "linear_transpose": _run(lambda a, u: tinyfn.linear_transpose(lambda v: a @ v, u)(u), m, x[:3]),
     "custom_jvp": _custom(tinyfn.custom_jvp), "custom_vjp": _custom(tinyfn.custom_vjp),

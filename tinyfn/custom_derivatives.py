@@ -3,7 +3,7 @@
 from .transforms.closures import closure_convert
 from .transforms.custom import SymbolicZero
 from .transforms.custom_jvp import custom_jvp
-from .transforms.custom_vjp import CustomVJPPrimal, custom_gradient, custom_vjp
+from .transforms.custom_vjp import CustomVJPPrimal, custom_gradient, custom_vjp, custom_vjp_primal_tree_values
 
 __all__ = [
     "CustomVJPPrimal",
@@ -12,4 +12,5 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "custom_vjp_primal_tree_values",
 ]

@@ -12,7 +12,13 @@ import tinyfn
 import tinyfn.numpy as tnp
 from tests.transforms.programs import array, close
 from tinyfn import lax
-from tinyfn.custom_derivatives import CustomVJPPrimal, SymbolicZero, closure_convert, custom_gradient
+from tinyfn.custom_derivatives import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    closure_convert,
+    custom_gradient,
+    custom_vjp_primal_tree_values,
+)
 from tinyfn.trace import dtype as dtypes
 
 grad, jit, vmap, jvp, vjp = tinyfn.grad, tinyfn.jit, tinyfn.vmap, tinyfn.jvp, tinyfn.vjp
@@ -75,6 +81,8 @@ def test_a_vjp_rule_is_told_what_is_differentiated_and_which_cotangents_are_zero
     def forward(x: Any, p: Any) -> Any:
         assert isinstance(x, CustomVJPPrimal)
         seen.append((x.perturbed, p["y"].perturbed, p["n"].perturbed))
+        assert set(custom_vjp_primal_tree_values(p)) == {"y", "n"}
+        assert custom_vjp_primal_tree_values(p)["n"] is p["n"].value
         kept = {"x": x.value if p["y"].perturbed else None, "y": p["y"].value if x.perturbed else None}
         return (x.value * p["y"].value, x.value + 1.0, p["n"].value), kept
 

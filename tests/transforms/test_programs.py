@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import tinyfn
 from tests.agreement import assert_jit_agrees
@@ -156,6 +158,37 @@ def test_remat_does_not_change_gradients(program: Program) -> None:
         close(a, b, 1e-13)
 
 
+class Drawn:
+    """A policy that keeps what ops give at random, but always the same."""
+
+    __name__ = "drawn"
+
+    def __init__(self, seed: int):
+        self.seed = seed
+
+    def __call__(self, primitive: Any, *arguments: Any, **_: Any) -> bool:
+        shapes = tuple([a.shape for a in arguments])
+        return zlib.crc32(f"{self.seed}{primitive.name}{shapes}".encode()) % 3 == 0
+
+
+@settings(many, max_examples=15)
+@given(programs(), st.integers(0, 9))
+def test_a_policy_does_not_change_gradients(program: Program, seed: int) -> None:
+    points, directions = program.points(), program.directions()
+    positions = tuple(range(len(points)))
+    kept = tinyfn.remat(program.scalar, policy=Drawn(seed))
+    plain = tinyfn.value_and_grad(program.scalar, positions)(*points)
+    again = tinyfn.value_and_grad(kept, positions)(*points)
+    same(plain[0], again[0])
+    for a, b in zip(plain[1], again[1], strict=True):
+        close(a, b, 1e-13)
+    nested = tinyfn.remat(lambda *xs: tinyfn.jit(kept)(*xs), policy=Drawn(seed + 1))
+    along = tinyfn.jvp(program.scalar, tuple(points), tuple(directions))[1]
+    close(tinyfn.linearize(nested, *points)[1](*directions), along, 1e-12)
+    for a, b in zip(plain[1], tinyfn.grad(nested, positions)(*points), strict=True):
+        close(a, b, 1e-13)
+
+
 TRANSFORMED: dict[str, Callable[[Program], Callable[..., Any]]] = {
     "grad": lambda f: tinyfn.grad(f.scalar),
     "jvp": lambda f: lambda *xs: tinyfn.jvp(f, xs, xs),
@@ -168,6 +201,9 @@ TRANSFORMED: dict[str, Callable[[Program], Callable[..., Any]]] = {
     "jacrev": tinyfn.jacrev,
     "hessian": lambda f: tinyfn.hessian(f.scalar),
     "grad of remat of jit": lambda f: tinyfn.grad(tinyfn.remat(tinyfn.jit(f.scalar))),
+    "grad of grad of remat with a policy": lambda f: tinyfn.grad(
+        lambda *xs: total(tinyfn.grad(tinyfn.remat(f.scalar, policy=Drawn(3)))(*xs) ** 2)
+    ),
     "vmap of grad of jit": lambda f: tinyfn.vmap(
         tinyfn.grad(tinyfn.jit(f.scalar)), in_axes=None, axis_size=2
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
@@ -20,11 +20,22 @@ from .custom import Custom, SymbolicZero, matching, one_at_a_time, results_of, w
 from .custom_ops import NO_ZEROS, custom_vjp_call
 
 
-class CustomVJPPrimal(NamedTuple):
-    """What a forward rule with `symbolic_zeros` gets for each array: its value, and whether it is differentiated."""
+class CustomVJPPrimal:
+    """What a forward rule with `symbolic_zeros` gets for each array: its `value`, and whether it is `perturbed`, that is
+    differentiated. It is a leaf of trees."""
 
-    value: Any
-    perturbed: bool
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool):
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """A tree of CustomVJPPrimal objects with the value of each in its place."""
+    return pytree.map(lambda leaf: leaf.value if isinstance(leaf, CustomVJPPrimal) else leaf, tree)
 
 
 class custom_vjp(Custom):
@@ -37,9 +48,13 @@ class custom_vjp(Custom):
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
     def defvjp(
-        self, forward: Callable[..., Any], backward: Callable[..., Any], symbolic_zeros: bool = False
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
-        """Set the rules.
+        """Set the rules. `optimize_remat` changes nothing: a checkpoint computes of a rule's graph what is needed in any case.
 
         With `symbolic_zeros` the forward rule gets, in the place of each array, an object with its `value` and whether it is
         `perturbed`: differentiated, that is. The backward rule gets SymbolicZero objects in the place of those cotangents
