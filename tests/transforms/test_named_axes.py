@@ -24,7 +24,7 @@ from tests.transforms.collective_programs import (
 )
 from tests.transforms.flow import device  # noqa: F401  (a fixture)
 from tests.transforms.programs import array, close, directional, normal, same
-from tinyfn import lax
+from tinyfn import lax, random
 from tinyfn.trace.errors import ConcretizationError, TracerBoolConversionError
 
 vmap, grad, jit = tinyfn.vmap, tinyfn.grad, tinyfn.jit
@@ -185,6 +185,21 @@ def test_symbolic_sizes() -> None:
         jit(lambda xs: over_i(lambda x: lax.ppermute(x, "i", []), xs)).lower(
             tinyfn.ShapeDtypeStruct((n,), "float32")
         )
+
+
+def test_random_keys_in_lanes() -> None:
+    key = random.key(3)
+    keys = random.split(key, 3)
+    found = over_i(
+        lambda x: random.normal(random.fold_in(key, lax.axis_index("i")), (2,)) + x, np.zeros(3, np.float32)
+    )
+    same(found, np.stack([np.asarray(random.normal(random.fold_in(key, i), (2,))) for i in range(3)]))
+    moved = over_i(
+        lambda k: [lax.ppermute(k, "i", [(0, 1), (1, 2), (2, 0)]), lax.pbroadcast(k, "i", 2)], keys
+    )
+    same(random.key_data(moved[0]), np.roll(np.asarray(random.key_data(keys)), 1, 0))
+    same(random.key_data(moved[1]), np.stack([np.asarray(random.key_data(keys))[2]] * 3))
+    assert "keys can't be computed with" in error(TypeError, lambda k: lax.psum(k, "i"), keys)
 
 
 # Derivatives.
@@ -498,6 +513,20 @@ def test_sizes_that_do_not_fit() -> None:
     )
     assert "axis 5 is out of range" in error(ValueError, lambda x: lax.all_gather(x, "i", axis=5), x)
     assert "not distinct" in error(ValueError, lambda x: lax.psum(x, ("i", "i")), x)
+
+
+def test_dtypes_that_are_not_reduced() -> None:
+    x = np.ones(3, np.complex64)
+    assert "pmax does not accept complex64" in error(TypeError, lambda x: lax.pmax(x, "i"), x)
+    narrow = array(np.ones((3, 3)), "float8_e5m2")
+    for f, name in (
+        (lax.psum, "psum"),
+        (lax.pmean, "psum"),
+        (lax.psum_scatter, "psum_scatter"),
+        (lax.pmin, "pmin"),
+    ):
+        found = error(TypeError, lambda x, f=f: f(x, "i"), narrow)
+        assert f"{name} does not accept float8_e5m2" in found and "float32" in found
 
 
 def test_permutations_that_are_none() -> None:

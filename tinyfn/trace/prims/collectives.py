@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..dtype import DType
-from ..prim import Linear, Primitive, Sample, broadcast_to_batch, full_like, zeros_like
+from ..prim import Linear, Primitive, Reduction, Sample, _refusal, broadcast_to_batch, full_like, zeros_like
 from ..uop import UOp
 from .arithmetic import eq
 from .extern import HostFunction, extern
@@ -53,14 +53,13 @@ class Collective(Primitive):
 
 
 class Reduced(Collective):
-    """An elementwise reduction over the lanes of all the axes, which leaves every lane the same."""
+    """An elementwise reduction over the lanes of all the axes, which leaves every lane the same: `along` an axis of an array."""
+
+    along: Reduction
 
     def out(self, x: Any, *, axes: Axes) -> tuple[DType, tuple[Any, ...]]:
+        _check_dtype(self, x, self.along)
         return x.dtype, x.shape
-
-    def along(self, x: UOp) -> UOp:
-        """The reduction along the first axis of an array."""
-        raise NotImplementedError(f"collective {self.name} can't be computed along an axis")
 
     def shared(self, x: UOp, size: Any) -> UOp:
         """The reduction of what all lanes share."""
@@ -69,7 +68,7 @@ class Reduced(Collective):
     def resolve(
         self, size: Any, name: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Axes, **params: Any
     ) -> tuple[UOp, bool]:
-        result = self.along(args[0]) if batched[0] else self.shared(args[0], size)
+        result = self.along(args[0], axes=(0,)) if batched[0] else self.shared(args[0], size)
         others = tuple([axis for axis in axes if axis != name])
         return (self.node(result, axes=others) if others else result), False
 
@@ -80,8 +79,7 @@ class Reduced(Collective):
 class Psum(Reduced, Linear):
     """The sum over the lanes."""
 
-    def along(self, x: UOp) -> UOp:
-        return reduce_sum(x, axes=(0,))
+    along = reduce_sum
 
     def shared(self, x: UOp, size: Any) -> UOp:
         return _times(x, size)
@@ -93,8 +91,7 @@ class Psum(Reduced, Linear):
 class Pmax(Reduced):
     """The greatest of the lanes, NaN if there is one; those with it share the derivative equally."""
 
-    def along(self, x: UOp) -> UOp:
-        return reduce_max(x, axes=(0,))
+    along = reduce_max
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: Axes) -> UOp | None:
         (tangent,) = tangents
@@ -109,8 +106,7 @@ class Pmax(Reduced):
 class Pmin(Pmax):
     """The least of the lanes, NaN if there is one; those with it share the derivative equally."""
 
-    def along(self, x: UOp) -> UOp:
-        return reduce_min(x, axes=(0,))
+    along = reduce_min
 
 
 class AllGather(Collective, Linear):
@@ -142,6 +138,7 @@ class PsumScatter(Collective, Linear):
     params = ("axes", "axis")
 
     def out(self, x: Any, *, axes: Axes, axis: int) -> tuple[DType, tuple[Any, ...]]:
+        _check_dtype(self, x, reduce_sum)
         return x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :])
 
     def resolve(
@@ -220,6 +217,12 @@ class AxisIndex(Collective):
         self, size: Any, name: Any, args: Sequence[UOp], batched: Sequence[bool], *, axes: Axes, **params: Any
     ) -> tuple[UOp, bool]:
         return iota.node(dtype=dtypes.int32, shape=(size,), axis=0), True
+
+
+def _check_dtype(collective: Collective, x: Any, reduction: Reduction) -> None:
+    """Raise TypeError for a dtype that the reduction does not take."""
+    if dtypes.kind(x.dtype) not in reduction.kinds or x.dtype in dtypes.NARROW_FLOATS:
+        raise TypeError(_refusal(collective.name, x.dtype, reduction.kinds))
 
 
 def _times(x: UOp, size: Any) -> UOp:
