@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import types
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.transforms.flow import device  # noqa: F401  (a fixture)
 from tests.transforms.programs import array, close, directional, normal, same
 from tinyfn import lax, random
 from tinyfn.trace.errors import ConcretizationError, TracerBoolConversionError
+from tinyfn.trace.tracing import Trace
 
 vmap, grad, jit = tinyfn.vmap, tinyfn.grad, tinyfn.jit
 GOLDENS = json.loads((Path(__file__).parents[1] / "goldens" / "collectives.json").read_text())["values"]
@@ -449,6 +451,22 @@ def test_in_nested_loops_of_one_another(device: str) -> None:  # noqa: F811
     together = lambda x: over_i(f, x)[0].sum() + (over_i(f, x)[1] ** 2).sum()
     t = np.random.default_rng(0).normal(size=x.shape)
     close((jit(grad(together))(x) * t).sum(), directional(together, [np.asarray(x)], [t]), 1e-6)
+
+
+def test_traces_are_let_go_of_at_once() -> None:
+    def traces() -> int:
+        return sum(isinstance(x, Trace) for x in gc.get_objects())
+
+    f = lambda x: over_i(grad(jit(lambda x: lax.psum(x * x, "i"))), x)
+    f(np.ones(3))
+    gc.collect()
+    before = traces()
+    gc.disable()
+    try:
+        f(np.ones(3))
+        assert traces() == before
+    finally:
+        gc.enable()
 
 
 def test_a_printed_graph_shows_the_axis_and_has_it_resolved() -> None:

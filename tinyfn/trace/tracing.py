@@ -355,6 +355,7 @@ class Trace:
         They do not stay with the trace, since a node may hold on to it (through what its rules close over)."""
         memo, self._memo = self._memo, {}
         self.closed = True
+        self.axes = _NO_AXES  # among which its own holds the trace
         return memo
 
     def remember(self, values: Mapping[UOp, Any]) -> None:
