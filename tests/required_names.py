@@ -13,7 +13,6 @@ REQUIRED = {
     "tinyfn.checkpoint_policies": """
         everything_saveable nothing_saveable dots_saveable dots_with_no_batch_dims_saveable save_only_these_names
         save_any_names_but_these save_from_both_policies""",
-    "tinyfn.custom_batching": "custom_vmap sequential_vmap",
     "tinyfn.errors": """
         TracerBoolConversionError TracerArrayConversionError TracerIntegerConversionError ConcretizationTypeError
         NonConcreteBooleanIndexError UnexpectedTracerError KeyReuseError""",
