@@ -186,3 +186,28 @@ def test_closures_over_arrays_and_static_arguments() -> None:
     assert times.in_tree == tinyfn.tree.structure(((0,), {}))
     with pytest.raises(TypeError):
         times(tnp.full(3, 2.0), "plus", 1)
+
+
+def test_loops_and_branches_are_in_the_costs() -> None:
+    def step(h: Any, x: Any) -> Any:
+        return tnp.tanh(h * x), h.sum()
+
+    h, xs = SHAPE((16,), F32), SHAPE((10, 16), F32)
+    one = tinyfn.jit(step).lower(h, h).cost_analysis()
+    loop = tinyfn.jit(lambda h, xs: tinyfn.lax.scan(step, h, xs)).lower(h, xs)
+    costs = loop.cost_analysis()
+    assert costs["flops"] == 10 * one["flops"] > 0 == costs["host calls"] and "10 steps" in str(loop)
+    assert loop.summary == "0 kernels, 1 loop or branch"
+    unknown = tinyfn.jit(
+        lambda h: tinyfn.lax.while_loop(lambda h: h.sum() < 9, lambda h: h * 2 + 1, h)
+    ).lower(h)
+    assert unknown.cost_analysis()["flops"] == 16 * 2 + 16 + 1 and "any number of steps" in str(unknown)
+
+    def heavy(h: Any) -> Any:
+        return tnp.sort(h) * (h @ h)
+
+    branch = tinyfn.jit(lambda i, h: tinyfn.lax.cond(i > 0, heavy, lambda h: h, h)).lower(
+        SHAPE((), "int32"), h
+    )
+    assert branch.cost_analysis()["flops"] >= tinyfn.jit(heavy).lower(h).cost_analysis()["flops"]
+    assert "2 branches" in str(branch)

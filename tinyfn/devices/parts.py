@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..lower import codegen
-from ..lower.flow import Form, with_flow
+from ..lower.flow import FormOf, no_form, with_flow
 from ..lower.group import group
 from ..lower.nest import Host, Kernel, ProgramStep, View
 from ..lower.spec import verify
@@ -19,12 +19,7 @@ from .cpu import Module, compile_ir
 if TYPE_CHECKING:
     from .loops import NativeFlow
 
-FormOf = Callable[[Any], Form | None]
 ARENA = object()  # stands for the block of all temporaries among the arrays of a program
-
-
-def no_form(node: Any) -> None:
-    """Every loop or branch runs by its reference."""
 
 
 class Parts:

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..lower import codegen
+from ..lower.flow import FormOf, no_form
 from ..lower.memory import plan, reads_and_writes
 from ..lower.nest import Flow, Host, View
 from ..lower.sizes import NO_SIZES, Sizes
 from .buffers import BUFFERS, is_alone, result_maker
-from .parts import ARENA, FormOf, Parts, no_form
+from .parts import ARENA, Parts
 from .runner import Kernels, expectation, runner
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..lower.flow import FormOf, no_form
 from ..lower.sizes import Sizes
-from .parts import FormOf, Parts, no_form
+from .parts import Parts
 from .program import MemoryUse, Program
 
 MOST_LAYOUTS = 64

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from ..trace import sint
 from ..trace.graph import Graph
 from ..trace.uop import OUTPUT, UOp, output
-from .nest import Flow, Host, ProgramStep, Step, View
+from .estimates import Estimates, estimate, estimate_host
+from .group import group
+from .nest import Flow, Host, Kernel, ProgramStep, Step, View
 
 
 class Loop(NamedTuple):
@@ -102,3 +105,47 @@ def in_memory(node: UOp, source_of: dict[UOp, UOp]) -> UOp:
     while node in source_of:
         node = source_of[node]
     return node
+
+
+FormOf = Callable[[UOp], Form | None]
+
+
+def no_form(node: UOp) -> None:
+    """Every op that holds graphs runs by its reference."""
+
+
+def how_it_runs(form: Form) -> str:
+    """A few words for tables: `10 steps`, `any number of steps`, `2 branches`."""
+    if isinstance(form, Branch):
+        return f"{len(form.branches)} branches" if form.indexed else "at once"
+    if form.length is None:
+        return "any number of steps"
+    return f"{form.length} steps" if form.test is None else f"at most {form.length} steps"
+
+
+def estimate_flow(step: Host, form_of: FormOf) -> Estimates:
+    """What an op that is no kernel does: a loop its steps, as many as are known, else one; a branch what the largest one does."""
+    form = form_of(step.node)
+    if form is None:
+        return estimate_host(step)
+    if isinstance(form, Branch):
+        return max((_total(branch, form_of) for branch in form.branches), key=_most)
+    one = _total(form.body, form_of) + (_total(form.test, form_of) if form.test else Estimates())
+    times = form.length if form.test is None and form.length is not None else 1
+    return Estimates(*[sint.mul(times, n) for n in one])
+
+
+def _total(graph: Graph, form_of: FormOf) -> Estimates:
+    def make() -> Estimates:
+        found = [
+            estimate(step) if isinstance(step, Kernel) else estimate_flow(step, form_of)
+            for step in group(graph)
+            if isinstance(step, (Kernel, Host))
+        ]
+        return sum(found, Estimates())
+
+    return graph.derive(("estimates", form_of), make)
+
+
+def _most(estimates: Estimates) -> int:
+    return sint.bounds(estimates.ops)[1]

@@ -18,22 +18,26 @@ from ..trace.interface import Described, Interface
 from ..trace.sint import Dimension
 from ..trace.text import aligned, number
 from ..trace.uop import UOp
-from .estimates import Estimates, estimate_host
+from .estimates import Estimates
+from .flow import FormOf, estimate_flow, how_it_runs, no_form
 from .group import group
 from .listing import Names, listing
 from .nest import Host, Kernel
 from .program import ProgramSpec, described, loops_of
 from .renderer import CpuRenderer, Renderer
 
+BY_NUMPY = "by NumPy"
+_PLURALS = {"kernel": "kernels", "loop or branch": "loops or branches", "call of NumPy": "calls of NumPy"}
 STAGES = ("graph", "nests", "ops", "source", "assembly")
 
 
 class HostCall(NamedTuple):
-    """An op that runs by its NumPy reference, between kernels."""
+    """An op that runs by its NumPy reference, between kernels, or a loop or branch: `how` says which."""
 
     name: str
     ast: Host
     estimates: Estimates
+    how: str = BY_NUMPY
 
 
 class Backend(NamedTuple):
@@ -42,6 +46,7 @@ class Backend(NamedTuple):
     renderer: Renderer
     assembly: Callable[[str], str] | None = None
     compile: Callable[[], Any] | None = None
+    form_of: FormOf = no_form  # which ops are loops and branches
 
 
 def renderer_of(device: str) -> Renderer:
@@ -70,7 +75,7 @@ class Lowered(Described):
     @cached_property
     def steps(self) -> tuple[ProgramSpec | HostCall, ...]:
         """The kernels, and the calls of references between them, in the order in which they are run."""
-        return tuple(steps_of(self.graph, self._backend.renderer))
+        return tuple(steps_of(self.graph, self._backend.renderer, self._backend.form_of))
 
     @property
     def device(self) -> str:
@@ -80,7 +85,12 @@ class Lowered(Described):
     def on(self, device: str) -> Lowered:
         """The same program for another device, which need not be there: to look at, not to compile."""
         interface = getattr(self, "interface", None)
-        other = Lowered(self.graph, Backend(renderer_of(device)), self._arguments, interface)
+        other = Lowered(
+            self.graph,
+            Backend(renderer_of(device), form_of=self._backend.form_of),
+            self._arguments,
+            interface,
+        )
         other.steps  # noqa: B018 (raises for what the device can't do)
         return other
 
@@ -98,14 +108,15 @@ class Lowered(Described):
         """The sums over all steps, "flops" and "bytes accessed" named as in JAX.
 
         "bytes accessed" is of distinct memory for each kernel, "loads and stores" counts each access, "kernels" and "host calls"
-        are their numbers. Operations of host calls, and those of loops within these, are not known, and not in the sum."""
+        are their numbers. A loop counts as often as it has steps, once if that is not known, and a branch as its largest one.
+        What else NumPy does is not known, and only its arguments and results are in the sum."""
         total, kernels = self.estimates, len(self.kernels)
         return {
             "flops": total.ops,
             "bytes accessed": total.mem,
             "loads and stores": total.lds,
             "kernels": kernels,
-            "host calls": sum(step.name != "output" for step in self.steps) - kernels,
+            "host calls": self._calls,
         }
 
     def compile(self) -> Any:
@@ -145,11 +156,19 @@ class Lowered(Described):
 
     @property
     def summary(self) -> str:
-        """How many kernels and calls there are."""
-        kernels = len(self.kernels)
-        calls = len(self.steps) - kernels
-        text = f"{kernels} kernel{'' if kernels == 1 else 's'}"
-        return f"{text}, {calls} call{'' if calls == 1 else 's'} of NumPy" if calls else text
+        """How many kernels, loops and branches, and calls of NumPy there are."""
+        flows = sum(isinstance(step, HostCall) and step.how != BY_NUMPY for step in self.steps)
+        counts = [(len(self.kernels), "kernel"), (flows, "loop or branch"), (self._calls, "call of NumPy")]
+        found = [f"{n} {what if n == 1 else _PLURALS[what]}" for n, what in counts if n or what == "kernel"]
+        return ", ".join(found)
+
+    @property
+    def _calls(self) -> int:
+        """How many calls of NumPy there are; to take one of several results is none."""
+        return sum(
+            isinstance(step, HostCall) and step.how == BY_NUMPY and step.name != "output"
+            for step in self.steps
+        )
 
     def __str__(self) -> str:
         return "\n".join([f"{self.title}: {self.summary}", *table(self.steps)])
@@ -158,14 +177,16 @@ class Lowered(Described):
         return f"<Lowered {self.title}: {self.summary}>"
 
 
-def steps_of(graph: Graph, renderer: Renderer) -> list[ProgramSpec | HostCall]:
+def steps_of(graph: Graph, renderer: Renderer, form_of: FormOf = no_form) -> list[ProgramSpec | HostCall]:
     """What is run to compute a graph's outputs on a device, in order."""
     steps: list[ProgramSpec | HostCall] = []
     for step in group(graph):
         if isinstance(step, Kernel):
             steps.append(renderer.program(step))
         elif isinstance(step, Host):
-            steps.append(HostCall(_name_of(step.node), step, estimate_host(step)))
+            form = form_of(step.node)
+            how = BY_NUMPY if form is None else how_it_runs(form)
+            steps.append(HostCall(_name_of(step.node), step, estimate_flow(step, form_of), how))
     return steps
 
 
@@ -189,7 +210,7 @@ def table(steps: Sequence[ProgramSpec | HostCall]) -> list[str]:
             loops = loops_of(step.ast)
             opts = opts_of(step)
         else:
-            loops = "by NumPy"
+            loops = step.how
         rows.append((str(place), step.name, loops, *_numbers(step.estimates), opts))
     if len(steps) > 1:
         total = sum((step.estimates for step in steps), Estimates())

@@ -45,7 +45,7 @@ def run(lowered: Lowered, seconds: Sequence[float]) -> str:
 
 
 def _loops(step: ProgramSpec | HostCall) -> str:
-    return loops_of(step.ast) if isinstance(step, ProgramSpec) else "by NumPy"
+    return loops_of(step.ast) if isinstance(step, ProgramSpec) else step.how
 
 
 def _rates(estimates: Sequence[object], seconds: float) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def record(lowered: Lowered, spans: Sequence[tuple[float, float]]) -> None:
             continue
         ops, _, mem = step.estimates
         category = "kernel" if isinstance(step, ProgramSpec) else "host call"
-        known = category == "kernel" and isinstance(ops, int)
+        known = isinstance(ops, int) and (category == "kernel" or ops)
         details = {"flops": ops if known else None, "bytes": mem if isinstance(mem, int) else None}
         events.record(
             step.name, category, begin, seconds, program=lowered.graph.name, lines=_lines_of(step), **details

@@ -95,13 +95,14 @@ def lowered(
     from ..devices import cpu
     from ..lower.lowered import Backend, Lowered, renderer_of
     from ..lower.target import host_target
+    from .executable import form_of
 
     def assembly(text: str) -> str:
         return cpu.assembly(text, host_target())
 
     device = "cuda" if default_device() == "cuda" else "cpu"
     hidden = [f"captured{i}" for i in range(len(graph.captured))]
-    backend = Backend(renderer_of(device), assembly if device == "cpu" else None, compile)
+    backend = Backend(renderer_of(device), assembly if device == "cpu" else None, compile, form_of)
     return Lowered(graph, backend, [*names, *hidden] if names else (), interface)
 
 
