@@ -59,8 +59,8 @@ REQUIRED = {
         conv_general_dilated stop_gradient rsqrt dynamic_slice bitcast_convert_type convert_element_type dynamic_update_slice
         dynamic_update_slice_in_dim top_k conv_transpose sort cumsum erf lgamma digamma igamma clamp gather scatter
         reduce_window psum pmean pmax pmin all_gather psum_scatter all_to_all ppermute pshuffle pswapaxes axis_index
-        axis_size""",
-    "tinyfn.custom_batching": "custom_vmap sequential_vmap",
+        axis_size scatter_add scatter_max scatter_min scatter_mul cummax cummin cumprod rng_bit_generator optimization_barrier
+        custom_root custom_linear_solve""",
     "tinyfn.nn": """
         relu softmax one_hot sigmoid log_softmax gelu silu softplus tanh log_sigmoid dot_product_attention elu celu selu glu
         leaky_relu hard_tanh hard_sigmoid hard_silu hard_swish mish squareplus logsumexp standardize log1mexp initializers""",

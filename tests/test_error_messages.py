@@ -302,6 +302,9 @@ PASSING: dict[str, Callable[[], Any]] = {
     "cond": lambda: lax.cond(x[0] > 0, broken, broken, x),
     "switch": lambda: lax.switch(0, [broken, broken], x),
     "callback": lambda: jit(lambda a: tinyfn.pure_callback(broken, a, a))(x),
+    "vectorize": lambda: tnp.vectorize(broken)(x),
+    "apply_along_axis": lambda: tnp.apply_along_axis(broken, 0, m),
+    "linear_transpose": lambda: tinyfn.linear_transpose(broken, x)(x),
 }
 
 

@@ -22,6 +22,8 @@ from tinyfn.scipy import special
 
 assert of_numpy and of_others  # which fill FUNCTIONS
 GOLDENS = json.loads((Path(__file__).parents[1] / "goldens" / "derivatives.json").read_text())
+# Under jit these need a size, with which tests/numpy has them.
+OF_ANY_SIZE = {"numpy.unique", "numpy.nonzero", "numpy.argwhere", "numpy.flatnonzero"}
 few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -128,7 +130,7 @@ def test_function(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function_over_many_arguments_and_compiled(name: str) -> None:
-    _check(name, many, compiled=True)
+    _check(name, many, compiled=name not in OF_ANY_SIZE)
 
 
 @pytest.mark.parametrize("name", GOLDENS["functions"])

@@ -12,7 +12,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array, is_scalar, wrap
-from ..trace.errors import TracerIntegerConversionError
+from ..trace.errors import TracerIntegerConversionError, entry_point
 from ..trace.index import reshape
 from ..trace.tracing import current_trace
 from .arithmetic import add, divide, multiply, subtract
@@ -292,6 +292,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
     return bind(prims.concatenate, tuple([reshape(g, (1, *shape)) for g in grids]), {"axis": 0})
 
 
+@entry_point
 def fromfunction(
     function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = None, **kwargs: Any
 ) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array, is_scalar
+from ..trace.errors import entry_point
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from .common import ArrayLike, DTypeLike, at_user, axis_of, cast, operand, operands, permute
@@ -43,6 +44,7 @@ def vectorize(
             )
         cores = [len([d for d in part.strip("()").split(",") if d]) for part in inputs.split("),(")]
 
+    @entry_point
     @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         mapped = [i for i in range(len(args)) if i not in excluded]
@@ -91,6 +93,7 @@ def vectorize(
     return vectorized
 
 
+@entry_point
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
@@ -107,6 +110,7 @@ def apply_along_axis(
     return permute(result, [*range(place), *inner, *range(place, len(lead))])
 
 
+@entry_point
 def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
     """For each element the function (or value) of the last condition that holds there; one more, or 0, where
     none does."""

@@ -14,7 +14,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
-from ..trace.errors import user_line
+from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval
 from ..trace.tracing import Closed, Tracer, current_trace, identity, trace_function
@@ -150,6 +150,7 @@ class custom_vmap(Custom):
         self._rule = rule
         return rule
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:
             return self.function(*args, **kwargs)
