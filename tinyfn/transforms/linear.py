@@ -27,6 +27,7 @@ from .arguments import (
 from .effects import without_effects
 from .inspection import traced_function
 from .jvp import push_forward
+from .partial import separated
 from .vjp import pull_back
 
 
@@ -190,6 +191,11 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         node: input_node(node.dtype, node.shape) for node in graph.arguments if dtypes.is_inexact(node.dtype)
     }
     pushed, out_tangents = push_forward(graph.outputs, seeds)
+    # Of a loop, what does not depend on tangents is apart.
+    given_tangents = [t for t in out_tangents if t is not None]
+    found = separated([*pushed, *given_tangents], list(seeds.values()))
+    pushed, moved = found[: len(pushed)], iter(found[len(pushed) :])
+    out_tangents = [None if t is None else next(moved) for t in out_tangents]
     # Those computed together with tangents (by an op that holds a graph) are taken as they were, free of them.
     with_tangents = depends_on(toposort(pushed), seeds.values())
     outputs = [
