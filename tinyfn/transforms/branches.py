@@ -12,7 +12,6 @@ and the zero cotangents of lanes that do not take it meet no infinity that would
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,9 @@ from ..trace import dtype as dtypes
 from ..trace import prims
 from ..trace.graph import Graph
 from ..trace.prim import Sample, broadcast_to_batch, full_like, hooks, instantiate, spell, zeros_like
-from ..trace.uop import CONST, INPUT, OUTPUT, UOp, const, input_node
+from ..trace.uop import UOp, const, input_node
 from .jvp import jvp_graph
+from .selection import selection
 from .structured import (
     BatchAxis,
     Prepare,
@@ -30,7 +30,6 @@ from .structured import (
     check_arguments,
     cotangents_or_zeros,
     inline_in_order,
-    replace_calls,
 )
 from .vjp import reverse
 from .vmap import batch_graph
@@ -238,43 +237,6 @@ def as_seen_by(lanes: UOp, size: Any, args: Sequence[UOp], batched: Sequence[boo
     return seen
 
 
-# Elements that all branches may have together, for all of them to be computed.
-MOST_SELECTED = 2048
-_SELECTED = frozenset(("elementwise", "movement", "reduction", "contraction", "indexing"))
-
-
-def _selection(branches: Branches) -> Graph | None:
-    """All branches and a choice among their results, from index and operands; None if they are too much work."""
-    whole = [replace_calls(branch) for branch in branches]
-    nodes = [
-        node for branch in whole for node in branch.nodes() if node.op is not CONST and node.op is not INPUT
-    ]
-    if any(node.op is OUTPUT or node.op.family not in _SELECTED for node in nodes):
-        return None
-    sizes = [n for node in nodes for n in node.shape]
-    if any(not isinstance(n, int) for n in sizes) or sum(_work(node) for node in nodes) > MOST_SELECTED:
-        return None
-    index = input_node(dtypes.int32, ())
-    operands = [input_node(n.dtype, n.shape) for n in whole[0].inputs]
-    within = prims.min(prims.max(index, full_like(index, 0)), full_like(index, len(whole) - 1))
-    results = whole[0].inline(operands)
-    for i, branch in enumerate(whole[1:], 1):
-        here = prims.eq(within, full_like(index, i))
-        results = [
-            prims.where(prims.broadcast(here, shape=new.shape, axes=()), new, old)
-            for new, old in zip(branch.inline(operands), results, strict=True)
-        ]
-    return Graph([index, *operands], results, name="selection")
-
-
-def _work(node: UOp) -> int:
-    """How many elements are computed for a node."""
-    size = prod(node.shape)
-    if node.op.family in ("reduction", "contraction"):
-        size += prod(node.src[0].shape) * (prod(node.shape) if node.op.family == "contraction" else 1)
-    return size
-
-
 class Cond(Structured):
     """The results of the branch that an int32 index chooses on the operands; an index out of range is moved into it.
 
@@ -285,7 +247,7 @@ class Cond(Structured):
 
     def contents(self, *, branches: Branches, any_lane: bool) -> Graph | None:
         """A selection, if all branches together are less work than it is to leave the kernel that they may be part of."""
-        return branches[0].derive(("selection", branches), lambda: [_selection(branches)])[0]
+        return branches[0].derive(("selection", branches), lambda: [selection(branches)])[0]
 
     def out(self, index: Any, *operands: Any, branches: Branches, any_lane: bool) -> Any:
         if index.dtype is not dtypes.int32 or index.shape != ():
