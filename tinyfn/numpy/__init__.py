@@ -275,19 +275,6 @@ from .logic import (
     right_shift,
     where,
 )
-from .nan_reductions import (
-    nanargmax,
-    nanargmin,
-    nancumprod,
-    nancumsum,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-)
 from .ordering import (
     argpartition,
     argsort,
@@ -416,6 +403,19 @@ if _TYPE_CHECKING:
         histogramdd,
     )
     from .inspection import __array_namespace_info__ as __array_namespace_info__
+    from .nan_reductions import (
+        nanargmax,
+        nanargmin,
+        nancumprod,
+        nancumsum,
+        nanmax,
+        nanmean,
+        nanmin,
+        nanprod,
+        nanstd,
+        nansum,
+        nanvar,
+    )
     from .polynomials import (
         poly,
         polyadd,
@@ -487,6 +487,7 @@ _ON_DEMAND: dict[str, tuple[str, str | None]] = {
             "grids": "apply_over_axes bartlett blackman block c_ diag_indices_from dsplit hamming hanning "
             "index_exp kaiser mask_indices mgrid ogrid r_ s_ tril_indices_from triu_indices_from",
             "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+            "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
             "polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub roots",
             "representation": "array_repr array_str frexp modf packbits spacing unpackbits",
             "ufunc_methods": "frompyfunc",

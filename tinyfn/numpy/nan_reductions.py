@@ -1,4 +1,4 @@
-"""Reductions that skip NaN."""
+"""Reductions that skip NaN. Imported when one of them is first used."""
 
 from __future__ import annotations
 
