@@ -158,6 +158,7 @@ CASES: dict[str, Case] = {
     "axis name": case(lambda: vmap(lambda v: lax.psum(v, "j"), axis_name="i")(x), NameError, "psum", "'j'", "'i' (size 3"),
     "policy": case(lambda: tinyfn.remat(lambda v: v, policy=3), TypeError, "policy", "dots_saveable"),  # type: ignore[arg-type]
     "not linear": case(lambda: tinyfn.linear_transpose(lambda v: v * v, x)(x), TypeError, "not linear", "through mul", "vjp"),
+    "signature": case(lambda: tnp.vectorize(lambda a: a, signature="(n)->("), ValueError, "'(n),(n)->()'", "'(n)->('"),
     # Shapes.
     "matmul": case(lambda: m @ m, ValueError, "matmul of float32[2,3] and float32[2,3]", "size 3", "size 2"),
     "matmul batches": case(lambda: tnp.ones((2, 3, 3)) @ tnp.ones((4, 3, 3)), ValueError, "matmul of", "[2], [4]"),

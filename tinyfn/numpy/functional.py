@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from math import prod
@@ -37,8 +38,9 @@ def vectorize(
 
     cores = None
     if signature is not None:
-        inputs, arrow, _ = signature.replace(" ", "").partition("->")
-        if not arrow:
+        spelled = signature.replace(" ", "")
+        inputs = spelled.partition("->")[0]
+        if not re.fullmatch(r"(\([\w,]*\),?)*->(\([\w,]*\),?)+", spelled):
             raise ValueError(
                 f"vectorize: a signature has the form '(n),(n)->()', not {signature!r}{at_user()}"
             )
