@@ -14,6 +14,7 @@ from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.switches import disable_jit
 from ..trace.tracing import Trace, Tracer, current_trace
+from ..transforms.lanes import outside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,13 +39,15 @@ _local = _Local()
 
 
 def _identities(key: Any) -> list[tuple[Any, str]]:
-    """What the key is known by, and how a message calls it: its words if they are known, else its node in its trace."""
-    if isinstance(key, Tracer):
-        value = None if key.context.closed else key.context.value_of(key.uop, [])
-        if value is None:
-            return [((key.context, key.uop), f"a key traced in {key.context.transform}")]
-    else:
-        value = as_array(key).value
+    """What the key is known by, and how a message calls it: its words (of a key in vmap, those in all lanes) if they are known,
+    else its node in its trace."""
+    array = as_array(key)
+    while isinstance(array, Tracer):
+        around = outside(array)
+        if around is None:
+            return [((array.context, array.uop), f"a key traced in {array.context.transform}")]
+        array = around
+    value = array.value
     if value.dtype == dtypes.key:
         value = np.ascontiguousarray(value).view(np.uint32).reshape(*value.shape, 2)
     if value.dtype != dtypes.uint32 or value.shape[-1:] != (2,):
@@ -68,7 +71,8 @@ class check_key_reuse:
     A use is to draw numbers from a key or to split it; `fold_in` is none, since its other argument makes new keys. Keys are
     told apart by their words, so that `key(0)` made twice is one key, as are copies. `clone` allows one more use. Jitted
     functions, loops and branches run one operation at a time within the block (see `tinyfn.disable_jit`), which is slow but
-    sees every use in every step. Under `vmap` a key that differs from lane to lane is followed within the mapped function."""
+    sees every use in every step. Under `vmap` the keys of all lanes are used at once. In a loop under `vmap`
+    or `grad`, whose body is traced once, keys that the body gets are followed within one step only."""
 
     def __enter__(self) -> None:
         self._before, _local.uses = _local.uses, {}

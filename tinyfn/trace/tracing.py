@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -88,13 +88,18 @@ def tracing_rules(rules: Mapping[Any, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def outside_of_traces() -> Iterator[None]:
-    """Within, operations are done at once."""
-    before, _state.trace = _state.trace, None
+def within_trace(trace: Trace | None) -> Iterator[None]:
+    """Within, operations go into a trace that is not closed, or if it is None are done at once."""
+    before, _state.trace = _state.trace, trace
     try:
         yield
     finally:
         _state.trace = before
+
+
+def outside_of_traces() -> AbstractContextManager[None]:
+    """Within, operations are done at once."""
+    return within_trace(None)
 
 
 @contextmanager
@@ -240,6 +245,7 @@ class Trace:
 
     __slots__ = (
         "_memo",
+        "arguments",
         "axes",
         "axes_used",
         "captured",
@@ -261,6 +267,8 @@ class Trace:
         self.axes: Mapping[Any, BoundAxis] = _NO_AXES if parent is None else parent.axes
         self.axes_used: dict[Any, Any] = {}
         self.inputs: list[UOp] = []
+        # What it was made for: for each input the array, or what has its dtype and shape. Gone when the trace is closed.
+        self.arguments: Sequence[Any] = ()
         self.known: dict[UOp, Array] = {}
         # By identity; the array is None for a stand-in for a tracer of a closed trace.
         self.captured: dict[Any, tuple[UOp, Array | None]] = {}
@@ -354,7 +362,7 @@ class Trace:
 
         They do not stay with the trace, since a node may hold on to it (through what its rules close over)."""
         memo, self._memo = self._memo, {}
-        self.closed = True
+        self.arguments, self.closed = (), True
         self.axes = _NO_AXES  # among which its own holds the trace
         return memo
 
@@ -523,7 +531,7 @@ def trace_function(
     if axes:
         bound = {name: BoundAxis(size, trace.function_name, trace) for name, size in axes.items()}
         trace.axes = {**trace.axes, **bound}
-    trace.namer = namer
+    trace.namer, trace.arguments = namer, arguments
     for closed in closure:
         trace.stand_in(*closed)
     tracers = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
-from ..trace.array import as_array
+from ..trace.array import Array, as_array
 from ..trace.debug import stage
 from ..trace.errors import entry_point, user_line
 from ..trace.graph import Graph
@@ -133,15 +133,14 @@ def vmap(
         given = _Mapped(function, in_axes, args, kwargs)
         axes = given.axes
         size = _batch_size(function, given, axis_size)
+        batch_axis = BatchAxis(size, axis_name)
         lanes: list[Any] = []
         for i, (array, axis) in enumerate(zip(given.arrays, axes, strict=True)):
             if axis is None:
                 lanes.append(array)
             else:
                 axes[i] = axis = axis % array.ndim
-                lanes.append(
-                    _Lane(array.dtype, array.shape[:axis] + array.shape[axis + 1 :], array.weak_type)
-                )
+                lanes.append(Lane(array, axis, batch_axis))
         known = [array if axis is None else None for array, axis in zip(given.arrays, axes, strict=True)]
         axes_in_it = None if axis_name is None else {axis_name: size}
         traced = trace_function(function, "vmap", lanes, given.rebuild, given.name, known, axes=axes_in_it)
@@ -156,7 +155,7 @@ def vmap(
                 whole = input_node(array.dtype, array.shape)
                 inputs.append(whole)
                 batched[node] = move_axis(whole, axis, 0)
-        results = batch(graph.outputs, batched, BatchAxis(size, axis_name))
+        results = batch(graph.outputs, batched, batch_axis)
         target = _output_axes(function, out_axes, traced.out_tree)
         outputs = []
         for (node, has_axis), axis, lane in zip(results, target, graph.outputs, strict=True):
@@ -244,14 +243,19 @@ def _check_axis_name(function: Callable[..., Any], axis_name: Any) -> None:
         )
 
 
-class _Lane(Aval):
-    """What one lane sees of a mapped argument."""
+class Lane(Aval):
+    """What one lane sees of a mapped argument, and what it is a lane of: the argument along an axis."""
 
     weak_type: bool
+    argument: Array
+    axis: int
+    batch_axis: BatchAxis
 
-    def __new__(cls, dtype: Any, shape: tuple[Any, ...], weak_type: bool) -> _Lane:
-        self = super().__new__(cls, dtype, shape)
-        self.weak_type = weak_type
+    def __new__(cls, argument: Array, axis: int, batch_axis: BatchAxis) -> Lane:
+        shape = argument.shape[:axis] + argument.shape[axis + 1 :]
+        self = super().__new__(cls, argument.dtype, shape)
+        self.weak_type, self.argument = argument.weak_type, argument
+        self.axis, self.batch_axis = axis, batch_axis
         return self
 
 
