@@ -311,6 +311,25 @@ def test_checkpoints(tmp_path: Path) -> None:
                 tinyfn.checkpoint.restore(path, wrong, strict)
 
 
+def test_files_that_are_wrong_about_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    tensors = {"w": np.zeros((3, 2), np.uint32), "x": np.zeros((2,), np.float32)}
+    for entry, reason in (
+        ("{", "no JSON"),
+        ("[1]", "not from names to"),
+        ('{"w":"key<rbg>"}', "not from names to"),
+        ('{"v":"key<threefry2x32>"}', "'v' has the words of keys, but is missing"),
+        ('{"x":"key<threefry2x32>"}', r"'x' has the words of keys, but is F32 of shape \[2\]"),
+    ):
+        tinyfn.checkpoint.safe_save(tensors, path, {"tinyfn.keys": entry})
+        with pytest.raises(tinyfn.checkpoint.SafetensorsError, match=reason):
+            tinyfn.checkpoint.safe_load(path)
+    tinyfn.checkpoint.safe_save(tensors, path, {"tinyfn.keys": '{"w":"key<threefry2x32>"}'})
+    assert tinyfn.checkpoint.safe_load(path)["w"].shape == (3,)
+    with pytest.raises(ValueError, match=r"no metadata can be named 'tinyfn\.keys'"):
+        tinyfn.checkpoint.safe_save({"w": KEY}, path, {"tinyfn.keys": "{}"})
+
+
 # What computes refuses keys and says how to get at their words
 
 REFUSED: dict[str, Callable[[Any], Any]] = {
