@@ -13,6 +13,7 @@ import tinyfn
 import tinyfn.numpy as tnp
 from tinyfn.export import (
     ExportError,
+    SymbolicScope,
     deserialize,
     export,
     register_namedtuple_serialization,
@@ -262,6 +263,15 @@ def test_symbolic_shapes() -> None:
     assert (
         symbolic_shape("") == () and symbolic_shape("max(b, 3)*2")[0] == symbolic_shape("(max(3, b))*2,")[0]
     )
+
+
+def test_scopes_hold_constraints() -> None:
+    scope = SymbolicScope(["b <= 8"])
+    (b,) = symbolic_shape("b", scope=scope)
+    assert b is symbolic_shape("b", constraints=["b <= 8"])[0]
+    assert symbolic_args_specs((tnp.ones((2, 3)),), "b, _", ["c <= 2"], scope) == (SHAPE((b, 3), F32),)
+    with pytest.raises(ValueError, match="is not understood"):
+        SymbolicScope(["b"])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,11 @@ def test_each_stage_tells_trees_and_types() -> None:
         assert stage.out_info == {"y": SHAPE((4, 3), F32), "n": SHAPE((), F32)}
         assert stage.out_tree == tinyfn.tree.structure({"n": 0, "y": 0})
         assert stage.out_avals == (SHAPE((), F32), SHAPE((4, 3), F32))
+    assert tinyfn.jit(affine).eval_shape(PARAMS, SHAPE((4, 8), F32)) == {
+        "y": SHAPE((4, 3), F32),
+        "n": SHAPE((), F32),
+    }
+    assert traced.jaxpr is traced.graph
     assert traced.graph.check() is traced.graph and traced.fun_name == "affine"
     assert lowered.on("cuda").out_info == lowered.out_info
     result = compiled(REAL, X, scale=tnp.asarray(2.0))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from .errors import ExportError
 from .exported import Exported, deserialize, export, load
-from .symbolic import symbolic_args_specs, symbolic_shape
+from .symbolic import SymbolicScope, symbolic_args_specs, symbolic_shape
 from .trees import register_namedtuple_serialization, register_pytree_node_serialization
 
 __all__ = [
     "ExportError",
     "Exported",
+    "SymbolicScope",
     "deserialize",
     "export",
     "load",

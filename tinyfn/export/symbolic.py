@@ -81,15 +81,28 @@ def _bounds(constraints: Sequence[str]) -> dict[str, tuple[int, int]]:
     return found
 
 
+class SymbolicScope:
+    """Constraints of several shapes, for code that was written for JAX: here a name with the same bounds is the same dimension
+    everywhere."""
+
+    def __init__(self, constraints: Sequence[str] = ()):
+        self.constraints = tuple(constraints)
+        _bounds(self.constraints)
+
+
 def symbolic_shape(
-    shape_spec: str | None, *, constraints: Sequence[str] = (), like: Sequence[Any] | None = None
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[Any] | None = None,
 ) -> tuple[Dimension, ...]:
     """The shape that a text such as `"b, 2*n, 784"` stands for.
 
     Names are `Variable`s: the same name with the same constraints is the same dimension everywhere. `constraints` bound them, as
     in `["b <= 512"]`; without, they are in [1, 2**20]. Where `like` has a shape, `_` is its dimension at that place and `...` are
     all those that are left; None is `like` itself. Raises ValueError for a text that is no shape."""
-    bounds = _bounds(constraints)
+    bounds = _bounds([*(scope.constraints if scope is not None else ()), *constraints])
 
     def variable(name: str) -> UOp:
         return Variable(name, *bounds.get(name, (LEAST, MOST)))
@@ -134,7 +147,9 @@ def _encloses(text: str) -> bool:
     return False
 
 
-def symbolic_args_specs(args: Any, shapes_specs: Any, *, constraints: Sequence[str] = ()) -> Any:
+def symbolic_args_specs(
+    args: Any, shapes_specs: Any, constraints: Sequence[str] = (), scope: SymbolicScope | None = None
+) -> Any:
     """The tree `args` with a ShapeDtypeStruct for each array, of the symbolic shape that `shapes_specs` has for it.
 
     `shapes_specs` is a tree prefix of `args` with texts for `symbolic_shape`, or None, at its leaves."""
@@ -143,7 +158,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, *, constraints: Sequence[s
     specs = []
     for leaf, text in zip(leaves, texts, strict=True):
         like = leaf if hasattr(leaf, "shape") else _Scalar()
-        shape = symbolic_shape(text, constraints=constraints, like=like.shape)
+        shape = symbolic_shape(text, constraints=constraints, scope=scope, like=like.shape)
         specs.append(ShapeDtypeStruct(shape, getattr(leaf, "dtype", type(leaf))))
     return pytree.unflatten(tree, specs)
 

@@ -58,6 +58,11 @@ class Traced(Described):
         self.fun_name = self.interface.name
 
     @property
+    def jaxpr(self) -> Graph:
+        """The graph, by the name that users of JAX look for."""
+        return self.graph
+
+    @property
     def donated(self) -> tuple[int, ...]:
         """Which of the leaves of the arguments are donated."""
         return self._call.program.donated

@@ -140,6 +140,10 @@ class Jitted:
         return trace(self, args, kwargs)
 
     @entry_point
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of a call with these arguments, with a shape and dtype in the place of each array; nothing is computed."""
+        return self.trace(*args, **kwargs).out_info
+
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
 
