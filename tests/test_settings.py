@@ -298,7 +298,8 @@ def test_config() -> None:
     for wrong in (lambda: config.update("jax_wrong", 1), lambda: config.jax_wrong):
         with pytest.raises(AttributeError, match=r"there is no setting 'jax_wrong'.*debug_nans"):
             wrong()
-    assert tinyfn.explain_cache_misses is tinyfn.log_compiles
+    with tinyfn.explain_cache_misses():
+        assert config.jax_explain_cache_misses is True
 
 
 def test_modules_that_ports_import() -> None:

@@ -19,7 +19,7 @@ from tinyfn.trace.graph import Graph
 from tinyfn.trace.prims.extern import HostFunction
 from tinyfn.transforms.inlining import inline_checkpoints
 
-grad, value_and_grad, jit, vmap = tinyfn.grad, tinyfn.value_and_grad, tinyfn.jit, tinyfn.vmap
+grad, value_and_grad, jit, vmap, jvp = tinyfn.grad, tinyfn.value_and_grad, tinyfn.jit, tinyfn.vmap, tinyfn.jvp
 
 
 class Counted:
@@ -159,6 +159,19 @@ def test_linearize_keeps_what_the_policy_says() -> None:
         _, linear = tinyfn.linearize(checkpoint(lambda x, cos=cos: x * cos(x), policy=policy), array(0.5))
         for _ in range(3):
             close(linear(array(2.0)), 2 * np.cos(0.5))
+        assert cos.calls == calls
+
+
+def test_linearize_keeps_what_the_steps_of_a_scan_give() -> None:
+    def loop(cos: Any, x: Any) -> Any:
+        return lax.scan(lambda c, _: (tnp.sin(c * cos(c)), None), x, None, length=4)[0]
+
+    plain = jvp(lambda x: loop(lambda x: lax.stop_gradient(tnp.cos(x)), x), (array(0.5),), (array(2.0),))[1]
+    for policy, calls in ((None, 4 + 3 * 4), (keep_counted, 4), (policies.everything_saveable, 4)):
+        cos = Counted()
+        _, linear = tinyfn.linearize(checkpoint(lambda x, cos=cos: loop(cos, x), policy=policy), array(0.5))
+        for _ in range(3):
+            close(linear(array(2.0)), plain)
         assert cos.calls == calls
 
 

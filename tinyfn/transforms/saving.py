@@ -17,6 +17,7 @@ from ..trace.prim import Aval
 from ..trace.uop import CONST, INPUT, OUTPUT, UOp, depends_on, input_node, output, rebuild, toposort
 from .effects import without_effects
 from .jvp import push_forward
+from .partial import separated
 from .structured import Structured, number_of_results
 from .vjp import pulled_back
 
@@ -250,9 +251,13 @@ def forward_again(graph: Graph, given: tuple[bool, ...], policy: Policy | None) 
             if is_given
         }
         pushed, out_tangents = push_forward(graph.outputs, tangents)
+        unknown = list(tangents.values())
+        apart = separated([*pushed, *[t for t in out_tangents if t is not None]], unknown)
         # Those computed together with tangents (by an op that holds a graph) are taken as they were, free of them.
-        with_tangents = depends_on(toposort(pushed), tangents.values())
-        outputs = [b if p in with_tangents else p for b, p in zip(graph.outputs, pushed, strict=True)]
-        return recomputed(graph, outputs, out_tangents, list(tangents.values()), policy, "linear")
+        with_tangents = depends_on(toposort(apart), unknown)
+        outputs = [b if p in with_tangents else p for b, p in zip(graph.outputs, apart, strict=False)]
+        found = iter(apart[len(pushed) :])
+        derived = [None if t is None else next(found) for t in out_tangents]
+        return recomputed(graph, outputs, derived, unknown, policy, "linear")
 
     return graph.derive(("jvp again", given, policy), make)
