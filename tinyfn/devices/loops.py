@@ -20,7 +20,8 @@ from ..lower.nest import Flow, View
 from ..lower.target import host_target
 from ..lower.unrolled import LoopCode, loop_code
 from .cpu import compile_ir
-from .flow_runner import BUDGET, FunctionNumbers, LoopNumbers, flow_runner
+from .flow_runner import flow_runner
+from .flow_text import BUDGET, FunctionNumbers, LoopNumbers
 from .parts import ARENA, Parts
 from .runner import LEAST, Kernels
 
