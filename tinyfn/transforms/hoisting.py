@@ -19,7 +19,8 @@ from typing import NamedTuple
 from ..trace import prims
 from ..trace.graph import Graph
 from ..trace.uop import CONST, INPUT, OUTPUT, UOp, depends_on, input_node, substitute
-from .loops import Parts, chosen, scan
+from .loop_bodies import Parts, chosen
+from .loops import scan
 from .structured import BatchAxis, with_contents
 from .vmap import batch_graph
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..trace.graph import Graph, split
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
-from .loops import Parts, chosen, closed_over_carries, scan
+from .loop_bodies import Parts, chosen, closed_over_carries
+from .loops import scan
 from .structured import call
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..trace.graph import Graph
 from ..trace.uop import OUTPUT, UOp, rebuild, toposort
-from .loops import Parts, scan
+from .loop_bodies import Parts
+from .loops import scan
 from .while_loops import while_loop
 
 

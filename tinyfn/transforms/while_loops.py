@@ -22,7 +22,8 @@ from ..trace.prim import Sample, broadcast_to_batch, instantiate
 from ..trace.uop import UOp, const, input_node
 from . import eager
 from .branches import as_seen_by, cond, where_lanes
-from .loops import Parts, batched_body, body_with_tangents, closed_over_carries, scan, with_tangents_apart
+from .loop_bodies import Parts, batched_body, body_with_tangents, closed_over_carries, with_tangents_apart
+from .loops import scan
 from .structured import (
     BatchAxis,
     Prepare,
