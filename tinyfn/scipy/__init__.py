@@ -1,4 +1,4 @@
-"""Functions with the names of `jax.scipy`: `linalg` and `special`, each imported when it is first used."""
+"""Functions with the names of `jax.scipy`: `linalg`, `special` and `stats`, each imported when it is first used."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import linalg, special
+    from . import linalg, special, stats
 
-__all__ = ["linalg", "special"]
+__all__ = ["linalg", "special", "stats"]
 
 
 def __getattr__(name: str) -> Any:

@@ -159,7 +159,7 @@ def promote(*xs: Any) -> tuple[list[Array], bool]:
             if switches.general_path and switches.numpy_dtype_promotion.chosen == "strict":
                 _check_strict(before, (x_dtype, x_weak), dtype)
     assert dtype is not None
-    return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, True) for x in arrays], weak
+    return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, weak) for x in arrays], weak
 
 
 def _check_strict(a: tuple[DType, bool], b: tuple[DType, bool], result: DType) -> None:

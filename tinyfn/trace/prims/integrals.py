@@ -146,7 +146,6 @@ class Spence(WideFunction):
         mirrored = m.where(m.equal(y, 0.0), pi * pi / 6, mirrored)
         inverted = m.fma(product, -0.5, m.mul(value, -1.0))
         value = m.where(low, mirrored, m.where(high, inverted, value))
-        logarithm = m.log(x)
         value = m.where(large, m.fma(m.mul(logarithm, logarithm), -0.5, m.mul(value, -1.0)), value)
         return m.where(m.less(x, 0.0), f.NAN, value)
 
