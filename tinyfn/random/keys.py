@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from .. import lax
 from ..lax.arguments import ArrayLike, as_shape
 from ..trace import dtype as dtypes
 from ..trace import operators, prims
-from ..trace.array import Array, as_array
+from ..trace.array import Array, as_array, own
 from ..trace.errors import user_line
+from ..trace.tracing import current_trace
 from .reuse import forget, uses_key
 
 Shape: TypeAlias = Sequence[Any]
@@ -75,6 +78,10 @@ def _of_words(first: Array, second: Array) -> Array:
 
 def _words(keys: Array) -> tuple[Array, Array]:
     """The first and the second words of keys of either kind: uint32 arrays."""
+    if keys.dtype is dtypes.key and current_trace() is None:
+        keys = own(
+            keys.value.reshape((*keys.shape, 1)).view(np.uint32)
+        )  # no operation: they lie so in memory
     if keys.dtype is dtypes.key:
         packed = prims.bitcast(keys, dtype=dtypes.uint64)
         first, second = packed, lax.shift_right_logical(packed, 32)
@@ -91,6 +98,8 @@ def _stacked(first: Array, second: Array) -> Array:
 
 def _of_the_kind_of(key: Array, words: Array) -> Array:
     """Words [..., 2] as keys of the kind that a key is of."""
+    if key.dtype is dtypes.key and current_trace() is None:
+        return own(np.ascontiguousarray(words.value).view(dtypes.key)[..., 0])
     return _of_words(*_words(words)) if key.dtype is dtypes.key else words
 
 
