@@ -32,12 +32,12 @@ from ..trace.tracing import (
 )
 from .arguments import Arguments, marked_arguments, positional_name
 from .fast_call import MISS
-from .traced import TracedProgram
 
 if TYPE_CHECKING:
     from ..lower.lowered import Lowered
     from ..trace.graph import Graph
     from .ahead import Traced
+    from .traced import TracedProgram
 
 DEFAULT_CACHE_SIZE = 4096
 _jitted: WeakSet[Jitted] = WeakSet()
@@ -267,6 +267,8 @@ class Jitted:
         )
         donated = self._donated_leaves(args, kwargs)
         axis_names = tuple(traced.trace.axes_used)
+        from .traced import TracedProgram  # with loops and all that a program needs
+
         return TracedProgram(traced.graph, traced.out_tree, traced.weak, donated, axis_names), reusable
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

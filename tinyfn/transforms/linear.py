@@ -27,7 +27,6 @@ from .arguments import (
 from .effects import without_effects
 from .inspection import traced_function
 from .jvp import push_forward
-from .partial import separated
 from .vjp import pull_back
 
 
@@ -192,6 +191,8 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     }
     pushed, out_tangents = push_forward(graph.outputs, seeds)
     # Of a loop, what does not depend on tangents is apart.
+    from .partial import separated
+
     given_tangents = [t for t in out_tangents if t is not None]
     found = separated([*pushed, *given_tangents], list(seeds.values()))
     pushed, moved = found[: len(pushed)], iter(found[len(pushed) :])
