@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 import zlib
 from typing import Any
 
@@ -255,3 +258,20 @@ def test_every_primitive_has_samples_and_documentation() -> None:
         # A collective has no value without a vmap: tests/transforms/test_named_axes.py.
         assert primitive.family == "collective" or any(True for _ in primitive.samples()), name
         assert isinstance(as_array(1.0), Array)
+
+
+def test_a_pickled_primitive_is_found_by_a_process_that_has_not_loaded_it() -> None:
+    own = {
+        name: primitive
+        for name, primitive in REGISTRY.items()
+        if type(primitive).__module__.startswith("tinyfn.")
+    }
+    pickled = {name: pickle.dumps(primitive) for name, primitive in own.items()}
+    code = (
+        "import pickle, sys\n"
+        "from tinyfn.trace import prim\n"
+        "for name, data in pickle.load(sys.stdin.buffer).items():\n"
+        "    assert pickle.loads(data).name == name\n"
+    )
+    subprocess.run([sys.executable, "-c", code], input=pickle.dumps(pickled), check=True, timeout=100)
+    assert {"scan", "cond", "while_loop", "fourier"} <= set(pickled)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ class Primitive:
         return self.name
 
     def __reduce__(self) -> Any:
-        return _registered, (self.name,)
+        return _registered, (self.name, type(self).__module__)
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply to arrays, or build the node on UOps."""
@@ -193,7 +194,10 @@ def _without_batch(arg: UOp) -> Aval:
     return Aval(arg.dtype, arg.shape[1:])
 
 
-def _registered(name: str) -> Primitive:
+def _registered(name: str, module: str) -> Primitive:
+    """The primitive of this name, for unpickling: some are registered by modules that are loaded when they are needed."""
+    if name not in REGISTRY:
+        import_module(module)
     return REGISTRY[name]
 
 
