@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Collection
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,7 +86,7 @@ def rows(title: str, module: ModuleType) -> list[tuple[str, Callable[..., Any]]]
 
 def line(title: str, name: str, function: Callable[..., Any], every_dtype_compiled: bool = True) -> str:
     """A function's line of the table."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
         return f"| {name} | {' | '.join(Row(title, name, function).cells(every_dtype_compiled))} |"
 

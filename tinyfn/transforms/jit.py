@@ -144,6 +144,7 @@ class Jitted:
         """The result of a call with these arguments, with a shape and dtype in the place of each array; nothing is computed."""
         return self.trace(*args, **kwargs).out_info
 
+    @entry_point
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
 
