@@ -13,6 +13,8 @@ import pytest
 
 import tinyfn
 import tinyfn.numpy as tnp
+from tinyfn import jit
+from tinyfn.trace.errors import DeletedArrayError
 
 
 def address(x: np.ndarray) -> int:
@@ -87,6 +89,45 @@ def test_pickles_and_copies() -> None:
             np.testing.assert_array_equal(again, x)
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         assert pickle.loads(pickle.dumps(tnp.ones(2), protocol)).tolist() == [1, 1]
+
+
+def test_a_copy_outlives_a_donation() -> None:
+    add = jit(lambda x: x + 1, donate_argnums=0)
+    for copied in (tnp.array, tnp.copy, copy.copy, copy.deepcopy, lambda x: x.copy(), lambda x: tnp.array(x, copy=True),
+                   lambda x: tnp.asarray(x, copy=True), lambda x: x.astype(x.dtype, copy=True),
+                   lambda x: tnp.array(x, x.dtype, ndmin=x.ndim), lambda x: tnp.array(np.asarray(x))):  # fmt: skip
+        for x in (tnp.arange(5000.0).reshape(50, 100), tnp.ones((0, 2), "bfloat16"), tnp.asarray(2)):
+            expected = np.array(x)
+            again = copied(x)
+            assert (
+                type(again) is type(x)
+                and again.dtype is x.dtype
+                and not np.may_share_memory(again.value, x.value)
+            )
+            add(x)
+            assert x.is_deleted() and not again.is_deleted()
+            np.testing.assert_array_equal(again, expected)
+            with pytest.raises(DeletedArrayError):
+                copied(x)
+    x = tnp.ones(3)
+    for same in (
+        tnp.array(x, copy=False),
+        tnp.asarray(x),
+        tnp.asarray(x, "float32", copy=False),
+        x.astype("float32"),
+    ):
+        assert same is x
+    # A trace has no memory: what is copied in it is the value itself, captured arrays too.
+    assert jit(
+        lambda y: tuple(f(y) is y and f(x) is x for f in (tnp.array, tnp.copy, copy.copy, copy.deepcopy))
+    )(x) == ((True,) * 4)
+    # The memory of a NumPy array that can't be written to is shared by asarray alone.
+    buffer = np.arange(3.0)
+    buffer.flags.writeable = False
+    assert np.may_share_memory(tnp.asarray(buffer).value, buffer)
+    assert not np.may_share_memory(tnp.array(buffer).value, buffer) and not np.may_share_memory(
+        tnp.copy(buffer).value, buffer
+    )
 
 
 def test_where_it_is() -> None:

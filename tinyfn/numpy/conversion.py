@@ -36,10 +36,12 @@ def array(
 ) -> Array:
     """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
 
-    Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are
-    kept."""
+    Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are kept.
+    Unless `copy` is False it has memory of its own, so that donating the one array leaves the other."""
     check_device(device, "array")
     result = o.strong(_convert(object, dtype))
+    if copy:
+        result = _apart(result, object)
     if result.ndim < ndmin:
         result = reshape(result, ((1,) * (ndmin - result.ndim)) + result.shape)
     return result
@@ -55,11 +57,12 @@ def asarray(
 ) -> Array:
     """Like `array`, but a bare Python number stays weak: it takes the dtype of what it is combined with.
 
-    With copy=False a ValueError is raised where the memory of a writeable NumPy array would have to be copied."""
+    An array of that dtype is returned as it is, unless `copy` is True. With copy=False a ValueError is raised where the
+    memory of a writeable NumPy array would have to be copied."""
     check_device(device, "asarray")
     if copy is False and not isinstance(a, Array):
         raise ValueError(f"asarray: a {type(a).__name__} can't become an array without a copy{at_user()}")
-    return _convert(a, dtype)
+    return _apart(_convert(a, dtype), a) if copy else _convert(a, dtype)
 
 
 def _convert(x: Any, dtype: DTypeLike) -> Array:
@@ -78,6 +81,22 @@ def _convert(x: Any, dtype: DTypeLike) -> Array:
             x = as_array(np.asarray(x))  # a range, a buffer, ...
     result = o.operand(x)
     return result if dtype is None else cast(result, dtype)
+
+
+def _apart(result: Array, source: Any) -> Array:
+    """The result of a conversion in memory that it does not share with its source; within a trace the result itself."""
+    if type(result) is not Array or current_trace() is not None:
+        return result
+    if is_scalar(source) or isinstance(source, (list, tuple, np.generic)):
+        return result  # always made anew
+    memory = source.value if isinstance(source, Array) else source
+    if (
+        result is not source
+        and isinstance(memory, np.ndarray)
+        and not np.may_share_memory(memory, result.value)
+    ):
+        return result
+    return wrap(buffer(result.value, copy=True), result.weak_type)
 
 
 def _leaf_types(x: Any, found: set[type]) -> None:
@@ -166,11 +185,15 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """The array itself: arrays do not change, so there is nothing that a copy would be for."""
-    return operand(a, "copy")
+    """The same elements in memory of their own, so that donating the one array leaves the other; within a trace the array
+    itself."""
+    return _apart(operand(a, "copy"), a)
 
 
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
-    """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0."""
+    """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0.
+
+    An array that has the dtype is returned as it is, unless `copy` is True."""
     check_device(device, "astype")
-    return cast(x if is_scalar(x) else operand(x, "astype"), dtype)
+    result = cast(x if is_scalar(x) else operand(x, "astype"), dtype)
+    return _apart(result, x) if copy else result

@@ -76,9 +76,15 @@ def _round(self: Array, ndigits: int | None = None) -> Any:
     return floats.round(self, ndigits or 0)
 
 
+def _deepcopy(self: Array, memo: Any) -> Array:
+    return conversion.copy(self)
+
+
 _METHODS: dict[str, Any] = {
     "__getitem__": getitem,
     "__round__": _round,
+    "__copy__": conversion.copy,
+    "__deepcopy__": _deepcopy,
     "__array_namespace__": _array_namespace,
     "to_device": _to_device,
     "copy_to_host_async": _copy_to_host_async,

@@ -234,12 +234,6 @@ class Array:
     def __reduce__(self) -> Any:
         return _unpickle, (np.asarray(self.value), self.weak_type)
 
-    def __copy__(self) -> Array:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Array:
-        return self
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             f"arrays are immutable; at {user_line()}: instead of x[index] = value write x = x.at[index].set(value)"
