@@ -108,7 +108,7 @@ def check_format(what: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, A
 def _debugger(values: dict[str, Any]) -> None:
     import pdb
 
-    debugger = pdb.Pdb()
+    debugger = pdb.Pdb(nosigint=True)  # or "continue" would leave Ctrl-C to the debugger
     debugger.message(f"tinyfn.debug.breakpoint: there are {', '.join(values) or 'no values'}")
     # In a frame of its own, whose variables the values are.
     exec(

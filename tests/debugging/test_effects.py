@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -442,7 +443,9 @@ def test_breakpoint_opens_pdb(monkeypatch: Any, capsys: Any) -> None:
         debug.breakpoint()
         return x * 2
 
+    before = signal.getsignal(signal.SIGINT)
     assert g(X).item() == 1.0
+    assert signal.getsignal(signal.SIGINT) is before  # Ctrl-C interrupts the program, as before
     out = capsys.readouterr().out
     assert "debug.breakpoint: there are x" in out and "1.5" in out
 
