@@ -18,6 +18,31 @@ from tinyfn.transforms import grad, jit
 # Types
 
 
+@pytest.mark.parametrize("dtype", [d.name for d in dtypes.NARROW_FLOATS])
+def test_constants_of_storage_floats_within_jit(dtype: str) -> None:
+    @jit
+    def made(x: Any) -> Any:
+        one = tnp.array(1, dtype)
+        return (
+            one,
+            tnp.full(3, 2, dtype),
+            tnp.where(x > 0, one, tnp.array(2, dtype)),
+            tnp.pad(x.astype(dtype), 1),
+        )
+
+    for found, expected in zip(made(tnp.array([1.0, -1.0])), (1, [2, 2, 2], [1, 2]), strict=False):
+        assert found.dtype == dtype and found.tolist() == expected
+
+
+def test_a_cast_to_a_named_dtype_is_not_weak() -> None:
+    for x in (tnp.asarray(1), tnp.asarray(1.0), 1, 1.0):
+        for dtype in ("int32", "float32", "complex64", "float16"):
+            for cast in (tnp.asarray, tnp.astype):
+                assert not cast(x, dtype).weak_type and not jit(lambda: cast(x, dtype))().weak_type
+                assert not jit(lambda x: cast(x, dtype))(x).weak_type
+    assert (tnp.asarray(1).astype("float32") * tnp.ones(2, "float16")).dtype == np.float32
+
+
 def test_promotion() -> None:
     assert (tnp.ones(2, "float16") + 1.0).dtype == np.float16
     assert (tnp.ones(2, "int8") + 1).dtype == np.int8

@@ -29,7 +29,7 @@ PRODUCER_LIMIT = 4
 def compiles(node: UOp) -> bool:
     """Whether a node can be part of a nest: it has a rule, dtypes that are computed with, and elements."""
     if node.op is CONST:
-        return node.dtype not in dtypes.COMPLEX
+        return node.dtype in _COMPUTED
     if not (has_rule(node) or is_reduction(node) or node.op in CONTRACTIONS):
         return False
     if node.op in CONTRACTIONS and node.dtype not in _MULTIPLIED:

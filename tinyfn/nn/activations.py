@@ -23,7 +23,7 @@ from ..trace.operators import elementwise_where as where
 def as_float(x: ArrayLike) -> Array:
     """The argument as an array of floats: integers and bools become float32."""
     array = operators.operand(x)
-    return array if dtypes.is_inexact(array.dtype) else operators.astype(array, dtypes.DEFAULT_FLOAT)
+    return array if dtypes.is_inexact(array.dtype) else operators.to_dtype(array, dtypes.DEFAULT_FLOAT)
 
 
 def _greatest(dtype: Any) -> float:

@@ -41,7 +41,7 @@ def astype(x: Any, dtype: Any) -> Array:
             return scalar(x, target)
         x = np.asarray(x)
     x = as_array(x)
-    return strong(x) if x.dtype is target else bind(prims.convert, (x,), {"dtype": target})
+    return strong(x if x.dtype is target else bind(prims.convert, (x,), {"dtype": target}))
 
 
 def strong(x: Array) -> Array:
