@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tinyfn
 from scripts.name_arguments import ARGUMENTS, NOT_RUN
 from scripts.name_rows import Row
+from tinyfn.numpy.scalar_types import ScalarType
 
+TYPES = (type, np.dtype, ScalarType)
 PATH = Path(__file__).parents[1] / "docs" / "names.md"
 HEAD = """# Public names, and what was run of each
 
@@ -67,9 +69,7 @@ def public(module: ModuleType) -> list[str]:
 
 def is_function(value: Any) -> bool:
     return (
-        callable(value)
-        and not isinstance(value, (type, np.dtype, ModuleType))
-        and not hasattr(value, "__origin__")
+        callable(value) and not isinstance(value, (*TYPES, ModuleType)) and not hasattr(value, "__origin__")
     )
 
 
@@ -105,7 +105,7 @@ def section(title: str, module: ModuleType, lines: Collection[str]) -> str:
     types = [
         n
         for n in others
-        if isinstance(getattr(module, n), (type, np.dtype)) or hasattr(getattr(module, n), "__origin__")
+        if isinstance(getattr(module, n), TYPES) or hasattr(getattr(module, n), "__origin__")
     ]
     files = [n for n in others if f"{title}.{n}" in NOT_RUN]
     inner = [n for n in others if isinstance(getattr(module, n), ModuleType)]

@@ -2,20 +2,99 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import tinyfn
 import tinyfn.numpy as tnp
 from tests.numpy.checks import agree, check_gradient, close, numbers
+from tinyfn import ShapeDtypeStruct
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.errors import TracerError
-from tinyfn.transforms import grad, jit
+from tinyfn.transforms import grad, jit, vmap
 
 # Types
+
+NAMED = [getattr(tnp, d.name if d is not dtypes.bool_ else "bool_") for d in dtypes.ALL]
+
+
+@pytest.mark.parametrize("named", NAMED, ids=str)
+def test_named_dtypes_are_dtypes(named: Any) -> None:
+    x = tnp.ones(2, named)
+    own = dtypes.canonical(named)
+    assert isinstance(own, np.dtype) and x.dtype is own and named.dtype is own and np.dtype(named) == own
+    assert x.dtype == named and named == x.dtype and not named != x.dtype and not x.dtype != named
+    assert named in {x.dtype} and x.dtype in {named} and hash(named) == hash(own) and named in (own,)
+    assert named == str(named) and named == own.type and (named == tnp.int8) == (own.name == "int8")
+    assert (
+        not named.__eq__(None) and np.zeros(3, named).dtype == own and np.zeros(3).astype(named).dtype == own
+    )
+    assert tnp.ones(2).astype(named).dtype is own and tnp.zeros_like(tnp.ones(2), named).dtype is own
+    assert tnp.issubdtype(named, named) and tnp.isdtype(named, named) and tnp.isdtype(own, (named, tnp.int8))
+    assert tnp.issubdtype(named, tnp.number) == (own is not dtypes.bool_)
+    assert ShapeDtypeStruct((3,), named) == ShapeDtypeStruct((3,), own) and tnp.result_type(named) is own
+    if dtypes.is_inexact(own):
+        assert tnp.finfo(named) is tnp.finfo(own)
+    elif dtypes.is_integer(own):
+        assert tnp.iinfo(named).max == tnp.iinfo(own).max == np.iinfo(named).max
+    for again in (pickle.loads(pickle.dumps(named)), copy.copy(named), copy.deepcopy(named)):
+        assert again is named
+    assert eval(repr(named), {"tinyfn": tinyfn}) is named and str(named) == own.name == named.name
+
+
+@pytest.mark.parametrize("named", NAMED, ids=str)
+def test_named_dtypes_make_arrays(named: Any) -> None:
+    for made in (
+        named(1),
+        named(1.0),
+        named(True),
+        named(np.float64(1)),
+        named(tnp.asarray(1)),
+        jit(lambda: named(1))(),
+    ):
+        assert (
+            type(made) is tnp.ndarray
+            and made.shape == ()
+            and made.dtype is named.dtype
+            and not made.weak_type
+        )
+        assert made.item() == 1
+    for several in (
+        named([1, 0]),
+        named(np.array([1, 0])),
+        named(tnp.array([1.0, 0.0])),
+        jit(named)(tnp.array([1, 0])),
+    ):
+        assert several.dtype is named.dtype and several.shape == (2,) and several[0].item() == 1
+    x = tnp.ones(3, named)
+    assert named(x) is x
+
+
+def test_named_dtypes_as_functions() -> None:
+    assert tnp.int32(3.7).item() == 3 and tnp.bool_(2).item() is True and tnp.bool is tnp.bool_
+    assert tnp.float64(0.1).item() == 0.1 and tnp.float32(0.1).item() == np.float32(0.1)
+    assert (tnp.float16(1) * tnp.float32(2)).dtype == tnp.float32 and (
+        2.0 * tnp.bfloat16(1)
+    ).dtype == tnp.bfloat16
+    assert tnp.single is tnp.float32 and tnp.int_ is tnp.int32 and tnp.complex_(1j).item() == 1j
+    close(grad(lambda x: (tnp.float64(x) ** 2).sum())(tnp.float32([1, 2])), [2, 4])
+    close(vmap(tnp.int8)(tnp.float32([1.5, 2.5])), [1, 2])
+    cast = jit(lambda x, to: to(x) + tnp.int8(1), static_argnames="to")
+    assert (
+        cast(tnp.ones(2), tnp.int8).dtype == tnp.int8 and cast(tnp.ones(2), tnp.float16).dtype == tnp.float16
+    )
+    with pytest.raises(OverflowError, match=r"300 does not fit into int8; at .*test_creation"):
+        tnp.int8(300)
+    with pytest.raises(TypeError, match=r"ScalarType.*test_creation"):
+        tnp.float32(tnp.int8)
+    with pytest.raises(TypeError, match=r"argument `x` is a ScalarType.*static argument"):
+        jit(lambda x: x)(tnp.float32)
 
 
 @pytest.mark.parametrize("dtype", [d.name for d in dtypes.NARROW_FLOATS])

@@ -13,35 +13,7 @@ from typing import Any as _Any
 import numpy as _np
 
 from ..trace.array import Array as ndarray
-from ..trace.dtype import (
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    float0,
-    float4_e2m1fn,
-    float6_e2m3fn,
-    float6_e3m2fn,
-    float8_e3m4,
-    float8_e4m3,
-    float8_e4m3b11fnuz,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float8_e8m0fnu,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from ..trace.dtype import float0
 from . import methods as _methods  # noqa: F401
 from .arithmetic import (
     abs,
@@ -313,6 +285,34 @@ from .reductions import (
     prod,
     ptp,
     sum,
+)
+from .scalar_types import (
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e3m4,
+    float8_e4m3,
+    float8_e4m3b11fnuz,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .shapes import (
     atleast_1d,
