@@ -124,7 +124,8 @@ class Sinks:
         self.weight[node] = weight
         if reduces(node):
             wanted.add(node)
-            if node.op in CONTRACTIONS:
+            # What is made of one number is computed again by whoever needs it.
+            if node.op in CONTRACTIONS and any(n != 1 for n in node.shape):
                 wanted.add(self._last(node))
             return
         self._arrays[node] = arrays = self._arrays_of(node)
