@@ -433,3 +433,16 @@ def test_the_gradient_of_a_network_of_convolutions_compiles_whole() -> None:
     for node, expected in zip(graph.outputs, wide, strict=True):
         scale = float(np.max(np.abs(expected)))
         np.testing.assert_allclose(arrays[node], np.asarray(expected), rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_a_factor_at_a_place_that_data_chooses() -> None:
+    """The position of such a factor is not linear, though it depends on no range."""
+    x, table = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
+    row = np.array([5], np.int32)
+
+    def f(x: Any, table: Any, row: Any) -> Any:
+        return lax.dot_general(x, table[row], (((), ()), ((), ())))
+
+    for place in (0, 5, 6):
+        got = tinyfn.jit(f)(*map(tnp.asarray, (x, table, row * 0 + place)))
+        np.testing.assert_allclose(np.asarray(got), np.outer(x, table[[place]]), rtol=1e-6)

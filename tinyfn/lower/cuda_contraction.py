@@ -227,7 +227,7 @@ class _Contraction:
         if not last or factor.op is not LOAD or len(factor.src) > 1 or factor.arg in self.nest.stored:
             return 1
         moves = linear(factor.src[0])
-        if moves.other or moves.along(last[0]) != 1:
+        if not moves.is_all or moves.along(last[0]) != 1:
             return 1
         others = [step for r, step in moves.steps.items() if r is not last[0]]
         width = VECTOR_BYTES // factor.dtype.itemsize

@@ -183,7 +183,7 @@ def is_vector(where: UOp, nest: Nest, width: int) -> bool:
     form, last = linear(where), nest.outer[-1]
     others = [step for r, step in form.steps.items() if r is not last]
     aligned = all(n % width == 0 for n in (form.constant, *others))
-    return form.along(last) == 1 and not form.other and aligned
+    return form.along(last) == 1 and form.is_all and aligned
 
 
 def _across(nest: Nest) -> int:

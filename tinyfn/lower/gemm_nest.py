@@ -203,7 +203,7 @@ def _operand(
     ):
         at = linear(load.src[0])
         plain = load.dtype in TYPES and dtypes.is_float(load.dtype) == dtypes.is_float(wide)
-        if plain and not at.other:
+        if plain and at.is_all:
             strides = tuple([at.steps.get(group[-1], 0) for group in batch.groups])
             steps = _step(at, factor.outer), _step(at, factor.summed)
             return Matrix(slots[load.arg], load.dtype, *steps, strides, at.constant), None
@@ -245,9 +245,8 @@ def _is_plain(form: Form, c: Matrix, rows: Axis, columns: Axis) -> bool:
     """Whether the sums alone are stored, in a matrix."""
     if len(form.stores) != 1 or form.stores[0].value is not result(form.node):
         return False
-    other = linear(form.stores[0].position).other
     return (
-        not other
+        linear(form.stores[0].position).is_all
         and len(rows.groups) <= 1
         and len(columns.groups) <= 1
         and c.dtype is form.stores[0].node.dtype

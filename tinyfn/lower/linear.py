@@ -11,11 +11,14 @@ from ..trace.uop import CONST, UOp, toposort
 
 
 class Linear(NamedTuple):
-    """A position's steps along ranges, the ranges on which it depends in another way, and its constant term."""
+    """A position's steps along ranges, the ranges on which it depends in another way, and its constant term.
+
+    `is_all`: these steps and the constant are all of it; it is not, for one, the position of an element that data chooses."""
 
     steps: Mapping[UOp, int]
     other: frozenset[UOp]
-    constant: int = 0
+    constant: int
+    is_all: bool
 
     def along(self, r: UOp) -> int | None:
         """By how much the position grows when the range does by one, or None if that is not the same everywhere."""
@@ -26,7 +29,7 @@ def linear(position: UOp) -> Linear:
     """The linear form of a position in canonical form (`trace.sint`), a sum of terms."""
     steps: dict[UOp, int] = {}
     other: set[UOp] = set()
-    terms, constant = [position], 0
+    terms, constant, is_all = [position], 0, True
     while terms:
         term = terms.pop()
         if term.op is s.ADD:
@@ -40,5 +43,6 @@ def linear(position: UOp) -> Linear:
         elif term.op is CONST:
             constant += factor * int(term.value)
         else:
+            is_all = False
             other.update(n for n in toposort([term]) if n.op is sint.VARIABLE)
-    return Linear(steps, frozenset(other), constant)
+    return Linear(steps, frozenset(other), constant, is_all)

@@ -218,7 +218,7 @@ class Memory(Values):
             return loop()
         for form in vectors:
             rest = [form.constant, *[step for r, step in form.steps.items() if r is not lanes.along]]
-            if form.other or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
+            if not form.is_all or form.along(lanes.along) != 1 or any(step % lanes.lanes for step in rest):
                 return loop()
         if self.streams is None:
             saved, self.out = self.out, self.scopes[0].out
