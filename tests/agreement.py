@@ -176,7 +176,13 @@ def _elementwise(
                     corner[i] = middle[i] ^ ((errors[i] > 0) & (sign > 0))
                 else:
                     corner[i] = (middle[i] + sign * errors[i]).astype(middle[i].dtype)
-            carried = np.maximum(carried, _difference(np.asarray(node.op.executor(node.arg)(*corner)), here))
+            there = np.asarray(node.op.executor(node.arg)(*corner))
+            carried = np.maximum(carried, _difference(there, here))
+            if here.dtype.kind == "f" and dtypes.is_float(node.dtype):
+                # A zero may get the other sign; the least bound that is not 0 says so.
+                other_sign = (there == 0) & (here == 0) & (np.signbit(there) != np.signbit(here))
+                least = float(ml_dtypes.finfo(node.dtype).smallest_subnormal)
+                carried = np.where(other_sign, np.maximum(carried, least), carried)
     return carried, _units(node)
 
 
