@@ -66,7 +66,18 @@ def _one_axis(name: str, axis: int, x: Array) -> int:
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
     """The slices of an array along an axis (or 0, 1, ..., x - 1) in random order.
 
-    With `independent`, each line of elements along the axis is shuffled on its own."""
+    With `independent`, each line of elements along the axis is shuffled on its own.
+
+    >>> random.permutation(random.key(1), 5)
+    Array([3, 2, 0, 1, 4], dtype=int32)
+    >>> x = tnp.array([[0, 1, 2], [3, 4, 5]])
+    >>> random.permutation(random.key(1), x, axis=1)
+    Array([[2, 0, 1],
+           [5, 3, 4]], dtype=int32)
+    >>> random.permutation(random.key(1), x, axis=1, independent=True)
+    Array([[2, 0, 1],
+           [3, 5, 4]], dtype=int32)
+    """
     count = _count("permutation", x)
     if count is not None:
         return _shuffle(key, lax.iota(dtypes.int32, count), 0)
@@ -101,11 +112,19 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Slices of an array along an axis (or of 0, 1, ..., a - 1), chosen with the probabilities p (None: all
-    equal).
+    """Slices of an array along an axis (or of 0, 1, ..., a - 1), chosen with the probabilities p (None: all equal).
 
     The axes of `shape` come in place of the axis. Without `replace` no slice is chosen twice; raises
-    ValueError if there are too few. The weights p, one per slice, need not add up to 1."""
+    ValueError if there are too few. The weights p, one per slice, need not add up to 1.
+
+    >>> random.choice(random.key(0), 10, (3,), replace=False)
+    Array([0, 1, 8], dtype=int32)
+    >>> letters = tnp.array([10, 20, 30])
+    >>> random.choice(random.key(0), letters, (6,), p=tnp.array([0.0, 1.0, 3.0]))
+    Array([20, 20, 30, 30, 30, 30], dtype=int32)
+    >>> random.choice(random.key(0), tnp.zeros((5, 7)), (2, 3), axis=1).shape
+    (5, 2, 3)
+    """
     count, shape = _count("choice", a), as_shape(shape)
     array = None if count is not None else operators.operand(a)
     if array is not None:
@@ -159,11 +178,19 @@ def categorical(
     replace: bool = True,
     mode: str | None = None,
 ) -> Array:
-    """Positions (int32) along an axis of the logits, chosen with the probabilities softmax(logits) by the
-    Gumbel trick.
+    """Positions (int32) along an axis of the logits, chosen with the probabilities softmax(logits) by the Gumbel trick.
 
     `shape` must end with the logits' other axes, and is those if it is None. Without `replace` no position is
-    chosen twice along the leading axes of `shape`; raises ValueError if there are too few."""
+    chosen twice along the leading axes of `shape`; raises ValueError if there are too few.
+
+    >>> logits = tnp.log(tnp.array([0.5, 0.25, 0.25]))
+    >>> random.categorical(random.key(0), logits, shape=(8,))
+    Array([1, 0, 2, 1, 2, 0, 0, 0], dtype=int32)
+    >>> random.categorical(random.key(0), tnp.zeros((2, 5)))  # one for each row
+    Array([1, 3], dtype=int32)
+    >>> random.categorical(random.key(0), tnp.zeros(4), shape=(4,), replace=False)
+    Array([1, 0, 3, 2], dtype=int32)
+    """
     array = operators.operand(logits)
     dtype = float_dtype("categorical with logits of this dtype", array.dtype)
     axis = _one_axis("categorical", axis, array)

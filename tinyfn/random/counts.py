@@ -107,7 +107,12 @@ def _many_events(key: Array, rate: Array) -> Array:
 def poisson(key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.int32) -> Array:
     """Integers from the Poisson distribution of rate lam >= 0, of a shape (lam's if it is None); worked out in float32.
 
-    -1 where the rate is NaN or negative. Knuth's method for rates below 10, Hörmann's rejection from there on."""
+    -1 where the rate is NaN or negative. Knuth's method for rates below 10, Hörmann's rejection from there on. Raises
+    TypeError for a dtype that is not an integer's.
+
+    >>> random.poisson(random.key(0), tnp.array([0.0, 3.0, 1e6, -1.0]))
+    Array([     0,      0, 998713,     -1], dtype=int32)
+    """
     dtype, shape = dtypes.canonical(dtype), result_shape(shape, lam)
     if not dtypes.is_integer(dtype):
         raise TypeError(f"random.poisson gives integers, not {dtype.name}; at {user_line()}")
@@ -175,7 +180,13 @@ def binomial(
 ) -> Array:
     """How many of n trials of success probability p succeed, as whole floats of a shape (None: n's and p's).
 
-    NaN where n or p is NaN or negative or p is above 1, inf where n is. The derivative in n and p is 0."""
+    NaN where n or p is NaN or negative or p is above 1, inf where n is. The derivative in n and p is 0.
+
+    >>> random.binomial(random.key(0), 10, 0.5, (6,))
+    Array([6., 7., 5., 6., 7., 3.], dtype=float32)
+    >>> random.binomial(random.key(0), tnp.array([10, 100, 1000]), 0.5).shape
+    (3,)
+    """
     dtype, shape = float_dtype("binomial", dtype), result_shape(shape, n, p)
     given = operators.operand(p).dtype
     working = given if given in dtypes.FLOATS else np.dtype(dtypes.float32)
@@ -215,7 +226,14 @@ def multinomial(
 ) -> Array:
     """How many of n draws have each of the outcomes 0, ..., k - 1 with the probabilities p[..., k], as whole floats [..., k].
 
-    `shape` (None: p's) includes the axis of outcomes. One binomial number per outcome, of the draws that are left."""
+    `shape` (None: p's) includes the axis of outcomes. One binomial number per outcome, of the draws that are left.
+
+    >>> p = tnp.array([0.5, 0.25, 0.25])
+    >>> random.multinomial(random.key(0), 100, p)
+    Array([57., 22., 21.], dtype=float32)
+    >>> random.multinomial(random.key(0), 100, p, shape=(2, 3)).sum(-1)
+    Array([100., 100.], dtype=float32)
+    """
     chances = operators.operand(p)
     working = chances.dtype if chances.dtype in dtypes.FLOATS else np.dtype(dtypes.float32)
     if not chances.ndim:

@@ -85,8 +85,18 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
-    """Uniform floats in [minval, maxval), multiples of 2^-23 (float32) of the interval; bounds may be
-    arrays."""
+    """Floats of a shape and dtype, uniform in [minval, maxval): multiples of 2^-23 (float32) of the interval.
+
+    The bounds may be arrays. Raises TypeError for a dtype that is not a float's, ValueError for bounds that do not broadcast to
+    the shape.
+
+    >>> random.uniform(random.key(0), (2, 3)).shape
+    (2, 3)
+    >>> low, high = tnp.array([0.0, 10.0]), tnp.array([1.0, 20.0])
+    >>> drawn = random.uniform(random.key(0), (100, 2), minval=low, maxval=high)
+    >>> bool((low <= drawn).all() and (drawn < high).all())
+    True
+    """
     return _uniform("uniform", key, as_shape(shape), float_dtype("uniform", dtype), minval, maxval)
 
 
@@ -114,11 +124,16 @@ def _bound(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) ->
 def randint(
     key: ArrayLike, shape: Shape, minval: ArrayLike, maxval: ArrayLike, dtype: Any = dtypes.int32
 ) -> Array:
-    """Integers in [minval, maxval), all (almost) equally likely; minval where there are none. Bounds may be
-    arrays.
+    """Integers of a shape in [minval, maxval), all (almost) equally likely; minval where there are none. Bounds may be arrays.
 
-    Bounds beyond the dtype are clipped to it; a maxval of one more than its greatest value includes that
-    one."""
+    Bounds beyond the dtype are clipped to it; a maxval of one more than its greatest value includes that one. Raises
+    TypeError for a dtype that is not an integer's.
+
+    >>> random.randint(random.key(0), (5,), 0, 10)
+    Array([9, 0, 2, 3, 1], dtype=int32)
+    >>> random.randint(random.key(0), (4,), 0, 256, tnp.uint8)
+    Array([101,  80, 200,  61], dtype=uint8)
+    """
     dtype, shape = dtypes.canonical(dtype), as_shape(shape)
     if not dtypes.is_integer(dtype):
         raise TypeError(f"random.randint gives integers, not {dtype.name}; at {user_line()}")
@@ -162,10 +177,15 @@ def _clipped(value: ArrayLike, least: int, most: int) -> ArrayLike:
 
 @uses_key
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low") -> Array:
-    """Bools that are true with probability p (a float, or an array of floats), of a shape (p's if it is
-    None).
+    """Bools that are true with probability p (a float, or an array of floats), of a shape (p's if it is None).
 
-    A p below 2^-23 (float32) needs mode "high", which draws two numbers for each."""
+    A p below 2^-23 (float32) needs mode "high", which draws two numbers for each. Raises TypeError for a p of integers.
+
+    >>> random.bernoulli(random.key(0), tnp.array([0.0, 0.5, 1.0]))
+    Array([False, False,  True], dtype=bool)
+    >>> random.bernoulli(random.key(0), 0.25, (1000,)).sum()
+    Array(239, dtype=int32)
+    """
     chance = operators.operand(p)
     if not dtypes.is_float(chance.dtype):
         found = dtypes.describe(chance.dtype, chance.shape)
@@ -187,7 +207,11 @@ def _two_units(name: str, key: ArrayLike, shape: tuple[Any, ...], dtype: DType) 
 
 @uses_key
 def rademacher(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.int32) -> Array:
-    """-1 or 1 with equal probability."""
+    """-1 or 1 with equal probability, of a shape and a dtype of numbers.
+
+    >>> random.rademacher(random.key(0), (4,))
+    Array([-1, -1,  1,  1], dtype=int32)
+    """
     dtype = dtypes.canonical(dtype)
     drawn = lax.convert_element_type(bernoulli(key, 0.5, shape), dtype)
     return lax.sub(lax.mul(2, drawn), 1)
@@ -195,7 +219,14 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.int32) -> 
 
 @uses_key
 def normal(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats from the standard normal distribution, sqrt(2) · erf_inv(u) of a uniform u in (-1, 1)."""
+    """Floats of a shape and dtype from the standard normal distribution: sqrt(2) · erf_inv(u) of a uniform u in (-1, 1).
+
+    Raises TypeError for a dtype that is not a float's.
+
+    >>> drawn = 5.0 + 2.0 * random.normal(random.key(0), (100, 100))  # of mean 5 and standard deviation 2
+    >>> drawn.shape, drawn.mean().round(1), drawn.std().round(1)
+    ((100, 100), Array(5., dtype=float32), Array(2., dtype=float32))
+    """
     dtype = float_dtype("normal", dtype)
     least = np.nextafter(np.array(-1, dtype), np.array(0, dtype))
     drawn = _uniform("normal", key, as_shape(shape), dtype, float(least), 1.0)
@@ -210,7 +241,14 @@ def truncated_normal(
     shape: Shape | None = None,
     dtype: Any = dtypes.float32,
 ) -> Array:
-    """Floats from the standard normal distribution between lower and upper (which may be arrays)."""
+    """Floats from the standard normal distribution between lower and upper, of a shape (if it is None that of the bounds).
+
+    The bounds may be arrays; an inverse of the distribution function, so of one uniform number each.
+
+    >>> drawn = random.truncated_normal(random.key(0), -1.0, tnp.array([1.0, 2.0]), (1000, 2))
+    >>> drawn.min(0).round(1), drawn.max(0).round(1)
+    (Array([-1., -1.], dtype=float32), Array([1., 2.], dtype=float32))
+    """
     dtype = float_dtype("truncated_normal", dtype)
     if shape is None:
         shape = operators.broadcast_shapes(operators.operand(lower).shape, operators.operand(upper).shape)
@@ -227,9 +265,15 @@ def truncated_normal(
 
 @uses_key
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32, mode: str | None = None) -> Array:
-    """Floats from the standard Gumbel distribution, -log(-log(u)) of a uniform u in (0, 1).
+    """Floats of a shape from the standard Gumbel distribution, -log(-log(u)) of a uniform u in (0, 1).
 
-    Mode "low" (the default) draws one number for each; "high" draws two, which makes large values finer."""
+    Mode "low" (the default) draws one number for each; "high" draws two, which makes large values finer.
+
+    >>> logits = tnp.log(tnp.array([0.5, 0.25, 0.25]))
+    >>> chosen = (logits + random.gumbel(random.key(0), (1000, 3))).argmax(-1)  # what `categorical` does
+    >>> tnp.bincount(chosen)
+    Array([488, 241, 271], dtype=int32)
+    """
     dtype, shape = float_dtype("gumbel", dtype), as_shape(shape)
     tiny = float(float_info(dtype).tiny)
     if mode in (None, "low"):
@@ -244,14 +288,24 @@ def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32, mode:
 
 @uses_key
 def exponential(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats from the exponential distribution of mean 1, -log(1 - u) of a uniform u in [0, 1)."""
+    """Floats of a shape from the exponential distribution of mean 1, -log(1 - u) of a uniform u in [0, 1).
+
+    >>> rate = 4.0
+    >>> (random.exponential(random.key(0), (10000,)) / rate).mean().round(2)
+    Array(0.25, dtype=float32)
+    """
     drawn = unit_uniform("exponential", key, as_shape(shape), float_dtype("exponential", dtype))
     return lax.neg(lax.log1p(lax.neg(drawn)))
 
 
 @uses_key
 def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats from the Laplace distribution of scale 1, sign(u) · log(1 - |u|) of a uniform u in (-1, 1)."""
+    """Floats of a shape from the Laplace distribution of scale 1, sign(u) · log(1 - |u|) of a uniform u in (-1, 1).
+
+    >>> drawn = random.laplace(random.key(0), (10000,))
+    >>> tnp.abs(drawn).mean().round(1)  # the scale
+    Array(1., dtype=float32)
+    """
     dtype = float_dtype("laplace", dtype)
     least = -1.0 + float(float_info(dtype).epsneg)
     drawn = _uniform("laplace", key, as_shape(shape), dtype, least, 1.0)
@@ -260,7 +314,12 @@ def laplace(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> A
 
 @uses_key
 def logistic(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats from the logistic distribution, log(u / (1 - u)) of a uniform u in (0, 1)."""
+    """Floats of a shape from the logistic distribution, log(u / (1 - u)) of a uniform u in (0, 1).
+
+    >>> drawn = random.logistic(random.key(0), (10000,))
+    >>> (drawn > 1.0).mean().round(2), nn.sigmoid(-1.0).round(2)
+    (Array(0.27, dtype=float32), Array(0.27, dtype=float32))
+    """
     dtype = float_dtype("logistic", dtype)
     drawn = _uniform("logistic", key, as_shape(shape), dtype, float(float_info(dtype).tiny), 1.0)
     return lax.sub(lax.log(drawn), lax.log1p(lax.neg(drawn)))
@@ -268,7 +327,12 @@ def logistic(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> 
 
 @uses_key
 def cauchy(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats from the Cauchy distribution, tan(pi · (u - 1/2)) of a uniform u in (0, 1)."""
+    """Floats of a shape from the Cauchy distribution, tan(pi · (u - 1/2)) of a uniform u in (0, 1).
+
+    >>> drawn = random.cauchy(random.key(0), (10000,))
+    >>> tnp.median(tnp.abs(drawn)).round(1)  # half of them are from -1 to 1; there is no mean
+    Array(1., dtype=float32)
+    """
     dtype = float_dtype("cauchy", dtype)
     drawn = _uniform("cauchy", key, as_shape(shape), dtype, float(float_info(dtype).eps), 1.0)
     return lax.tan(lax.mul(float(np.pi), lax.sub(drawn, 0.5)))

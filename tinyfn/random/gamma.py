@@ -85,13 +85,24 @@ def _gamma(
 def gamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
     """Floats from the gamma distribution of shape parameter a > 0 and scale 1, of a shape (a's if it is None).
 
-    For a small a many are too small for the dtype and so 0: see `loggamma`. The derivative in a is the implicit one."""
+    For a small a many are too small for the dtype and so 0: see `loggamma`. The derivative in a is the implicit one.
+
+    >>> (random.gamma(random.key(0), 3.0, (1000,)) * 2.0).mean().round()  # of scale 2
+    Array(6., dtype=float32)
+    >>> tinyfn.grad(lambda a: random.gamma(random.key(0), a, (1000,)).mean())(3.0).round(1)  # the mean is a
+    Array(1., dtype=float32)
+    """
     return _gamma("gamma", key, a, shape, dtype, False)
 
 
 @uses_key
 def loggamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
-    """Logarithms of gamma distributed floats (see `gamma`), also where those are too small for the dtype."""
+    """Logarithms of gamma distributed floats (see `gamma`), also where those are too small for the dtype.
+
+    >>> small = tnp.float32(0.001)
+    >>> random.gamma(random.key(0), small), random.loggamma(random.key(0), small).round()
+    (Array(0., dtype=float32), Array(-111., dtype=float32))
+    """
     return _gamma("loggamma", key, a, shape, dtype, True)
 
 
@@ -99,7 +110,13 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: An
 def beta(
     key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
-    """Floats from the beta distribution of parameters a, b > 0: g / (g + h) of gamma numbers for a and for b."""
+    """Floats in [0, 1] from the beta distribution of parameters a, b > 0: g / (g + h) of gamma numbers for a and for b.
+
+    Of a shape (if it is None that of a and b).
+
+    >>> random.beta(random.key(0), 3.0, 1.0, (1000,)).mean().round(2)  # a / (a + b)
+    Array(0.75, dtype=float32)
+    """
     dtype, shape = float_dtype("beta", dtype), result_shape(shape, a, b)
     first, second = key_pair(key)
     log_g = loggamma(first, parameter("beta", a, dtype, shape), shape, dtype)
@@ -115,7 +132,12 @@ def dirichlet(
 ) -> Array:
     """Vectors of positive floats that add up to 1, from the Dirichlet distribution with the parameters alpha[..., n].
 
-    The result has `shape` (None: alpha's leading axes) and then n: gamma numbers divided by their sum."""
+    The result has `shape` (None: alpha's leading axes) and then n: gamma numbers divided by their sum.
+
+    >>> drawn = random.dirichlet(random.key(0), tnp.array([1.0, 2.0, 5.0]), (1000,))
+    >>> drawn.shape, drawn.sum(-1).round(4).min(), drawn.mean(0).round(1)
+    ((1000, 3), Array(1., dtype=float32), Array([0.1, 0.3, 0.6], dtype=float32))
+    """
     array = operators.operand(alpha)
     if not array.ndim:
         raise ValueError(f"random.dirichlet needs a vector alpha, not {array.dtype.name}[]; at {user_line()}")
@@ -131,7 +153,13 @@ def dirichlet(
 def chisquare(
     key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32
 ) -> Array:
-    """Floats from the chi-squared distribution with df > 0 degrees of freedom: 2 · gamma(df / 2)."""
+    """Floats from the chi-squared distribution with df > 0 degrees of freedom: 2 · gamma(df / 2).
+
+    Of a shape (df's if it is None).
+
+    >>> random.chisquare(random.key(0), 4.0, (1000,)).mean().round()  # df
+    Array(4., dtype=float32)
+    """
     dtype, shape = float_dtype("chisquare", dtype), result_shape(shape, df)
     return lax.exp(loggamma(key, parameter("chisquare", df, dtype, shape) / 2.0, shape, dtype)) * 2.0
 
@@ -144,7 +172,14 @@ def f(
     shape: Shape | None = None,
     dtype: Any = dtypes.float32,
 ) -> Array:
-    """Floats from Fisher's F distribution: the quotient of two chi-squared numbers, each over its degrees of freedom."""
+    """Floats from Fisher's F distribution: the quotient of two chi-squared numbers, each over its degrees of freedom.
+
+    Of a shape (if it is None that of dfnum and dfden).
+
+    >>> drawn = random.f(random.key(0), 10.0, 12.0, (1000,))
+    >>> tnp.median(drawn).round(1)
+    Array(1., dtype=float32)
+    """
     dtype, shape = float_dtype("f", dtype), result_shape(shape, dfnum, dfden)
     above, below = parameter("f", dfnum, dtype, shape), parameter("f", dfden, dtype, shape)
     for_below, for_above = key_pair(key)
@@ -154,7 +189,15 @@ def f(
 
 @uses_key
 def t(key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dtypes.float32) -> Array:
-    """Floats from Student's t distribution with df > 0 degrees of freedom: normal · sqrt(df / 2 / gamma(df / 2))."""
+    """Floats from Student's t distribution with df > 0 degrees of freedom: normal · sqrt(df / 2 / gamma(df / 2)).
+
+    Of a shape (df's if it is None).
+
+    >>> random.t(random.key(0), tnp.array([1.0, 10.0, 100.0])).shape
+    (3,)
+    >>> random.t(random.key(0), 10.0, (1000,)).var().round(1)  # df / (df - 2)
+    Array(1.3, dtype=float32)
+    """
     dtype, shape = float_dtype("t", dtype), result_shape(shape, df)
     for_normal, for_gamma = key_pair(key)
     half = parameter("t", df, dtype, shape) / 2.0
@@ -163,7 +206,11 @@ def t(key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: Any = dt
 
 @uses_key
 def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Shape = (), dtype: Any = dtypes.float32) -> Array:
-    """Floats of a density proportional to exp(-|x|^p): a random sign times gamma(1 / p)^(1 / p)."""
+    """Floats of a shape, of a density proportional to exp(-|x|^p): a random sign times gamma(1 / p)^(1 / p).
+
+    >>> random.generalized_normal(random.key(0), 2.0, (1000,)).var().round(1)  # p = 2: normal, of variance 1/2
+    Array(0.5, dtype=float32)
+    """
     dtype, shape = float_dtype("generalized_normal", dtype), as_shape(shape)
     for_gamma, for_sign = key_pair(key)
     power = 1.0 / parameter("generalized_normal", p, dtype, shape)
@@ -175,7 +222,12 @@ def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: Any
     """Points [*shape, d], uniform in the unit ball of the p-norm in d dimensions.
 
     Barthe, Guédon, Mendelson and Naor, "A probabilistic approach to the geometry of the l_p^n ball", Annals of Probability 33
-    (2005)."""
+    (2005).
+
+    >>> points = random.ball(random.key(0), 3, shape=(1000,))
+    >>> points.shape, bool((linalg.norm(points, axis=-1) <= 1.0).all())
+    ((1000, 3), True)
+    """
     dtype, shape = float_dtype("ball", dtype), as_shape(shape)
     for_direction, for_length = key_pair(key)
     g = generalized_normal(for_direction, p, (*shape, d), dtype)

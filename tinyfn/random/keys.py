@@ -30,11 +30,16 @@ def _check_impl(impl: Any) -> None:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """The raw key uint32[2] of an integer: its high and its low 32 bits, of which the high ones are 0 for 32-bit
-    arrays.
+    """The raw key uint32[2] of an integer: its high and its low 32 bits, of which the high ones are 0 for 32-bit arrays.
 
-    A Python integer is one of 64 bits, in two's complement. Raises OverflowError if it needs more, TypeError
-    for anything but an integer scalar, ValueError for an `impl` other than "threefry2x32"."""
+    A Python integer is one of 64 bits, in two's complement. Raises OverflowError if it needs more, TypeError for anything but
+    an integer scalar, ValueError for an `impl` other than "threefry2x32".
+
+    >>> random.PRNGKey(7)
+    Array([0, 7], dtype=uint32)
+    >>> random.PRNGKey(2**32 + 7)  # all 64 bits of a seed count
+    Array([1, 7], dtype=uint32)
+    """
     return _stacked(*_words_of_seed(seed, impl))
 
 
@@ -64,7 +69,15 @@ def _words_of_seed(seed: ArrayLike, impl: str | None) -> tuple[Array, Array]:
 def key(seed: ArrayLike, *, impl: str | None = None) -> Array:
     """The key of an integer, an array of shape () and dtype key<threefry2x32>, with the words and the errors of `PRNGKey`.
 
-    For example `noise = random.normal(random.key(0), (3,))`."""
+    >>> key = random.key(7)
+    >>> key
+    Array(shape=(), dtype=key<threefry2x32>, words=
+    [0, 7])
+    >>> random.normal(key, (2, 3)).shape
+    (2, 3)
+    >>> bool((random.uniform(key, (3,)) == random.uniform(key, (3,))).all())  # the same key, the same numbers
+    True
+    """
     return _of_words(*_words_of_seed(seed, impl))
 
 
@@ -117,7 +130,13 @@ def _as_keys(name: str, keys: ArrayLike) -> Array:
 
 
 def key_data(keys: ArrayLike) -> Array:
-    """The words of keys, uint32[..., 2] with the keys' axes first; raw keys are their words already."""
+    """The words of keys, uint32[..., 2] with the keys' axes first; raw keys are their words already.
+
+    >>> random.key_data(random.split(random.key(0), 3))
+    Array([[1797259609, 2579123966],
+           [ 928981903, 3453687069],
+           [4146024105, 2718843009]], dtype=uint32)
+    """
     array = _as_keys("key_data", keys)
     return _stacked(*_words(array)) if array.dtype is dtypes.key else array
 
@@ -125,7 +144,11 @@ def key_data(keys: ArrayLike) -> Array:
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Array:
     """The keys key<threefry2x32>[...] of their words uint32[..., 2]: the inverse of `key_data`.
 
-    Raises ValueError for an `impl` other than "threefry2x32", TypeError for another dtype or last axis."""
+    Raises ValueError for an `impl` other than "threefry2x32", TypeError for another dtype or last axis.
+
+    >>> random.wrap_key_data(tnp.array([0, 7], tnp.uint32)) == random.key(7)
+    Array(True, dtype=bool)
+    """
     _check_impl(impl)
     array = as_array(key_bits_array)
     _check_words("wrap_key_data", array)
@@ -133,19 +156,34 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Arra
 
 
 def key_impl(keys: ArrayLike) -> str:
-    """The name of the generator that keys are for: "threefry2x32"."""
+    """The name of the generator that keys are for: "threefry2x32".
+
+    >>> random.key_impl(random.key(0))
+    'threefry2x32'
+    """
     _as_keys("key_impl", keys)
     return IMPLEMENTATION
 
 
 def key_dtype(impl: str | None = None) -> dtypes.DType:
-    """The dtype of keys: key<threefry2x32>; raises ValueError for an `impl` other than "threefry2x32"."""
+    """The dtype of keys: key<threefry2x32>; raises ValueError for an `impl` other than "threefry2x32".
+
+    >>> random.key(0).dtype == random.key_dtype()
+    True
+    """
     _check_impl(impl)
     return dtypes.key
 
 
 def clone(key: ArrayLike) -> Array:
-    """The same keys, which `check_key_reuse` lets be used once more."""
+    """The same keys, which `check_key_reuse` lets be used once more.
+
+    >>> key = random.key(0)
+    >>> with random.check_key_reuse():
+    ...     same = random.uniform(key) == random.uniform(random.clone(key))
+    >>> same
+    Array(True, dtype=bool)
+    """
     keys = _as_keys("clone", key)
     forget(keys)
     return keys
@@ -192,7 +230,18 @@ def hashed(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> Array:
 
 @uses_key
 def split(key: ArrayLike, num: int | Shape = 2) -> Array:
-    """New keys made of one, and of its kind: key<threefry2x32>[num], or uint32[num, 2] of a raw key; `num` may be a shape."""
+    """New keys made of one, and of its kind: key<threefry2x32>[num], or uint32[num, 2] of a raw key; `num` may be a shape.
+
+    Raises TypeError for anything but one key: `vmap` splits several.
+
+    >>> key, own = random.split(random.key(0))
+    >>> own
+    Array(shape=(), dtype=key<threefry2x32>, words=
+    [ 928981903, 3453687069])
+    >>> keys = random.split(key, 4)
+    >>> tinyfn.vmap(lambda key: random.normal(key, (3,)))(keys).shape
+    (4, 3)
+    """
     key = as_array(key)
     return _of_the_kind_of(key, hashed("split", key, as_shape(num)))
 
@@ -204,7 +253,18 @@ def key_pair(key: ArrayLike) -> tuple[Array, Array]:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
-    """A new key, of the same kind, made of a key and an integer, of which the low 32 bits count."""
+    """A new key, of the same kind, made of a key and an integer, of which the low 32 bits count.
+
+    So each step of a loop has a key of its own, without keys to hand on. Raises TypeError for anything but one key and an integer
+    scalar.
+
+    >>> key = random.key(0)
+    >>> random.fold_in(key, 3)
+    Array(shape=(), dtype=key<threefry2x32>, words=
+    [2467461003, 3840466878])
+    >>> lax.map(lambda step: random.randint(random.fold_in(key, step), (), 0, 100), tnp.arange(3))
+    Array([91, 22, 59], dtype=int32)
+    """
     key = as_array(key)
     first, second = words_of("fold_in", key)
     if isinstance(data, int):
@@ -238,7 +298,15 @@ def bits_of_width(name: str, key: ArrayLike, width: int, shape: tuple[Any, ...])
 
 @uses_key
 def bits(key: ArrayLike, shape: Shape = (), dtype: Any = dtypes.uint32) -> Array:
-    """Random bits as unsigned integers of a dtype."""
+    """Random bits of a shape, as integers of an unsigned dtype: all its values are equally likely.
+
+    Raises TypeError for another dtype.
+
+    >>> random.bits(random.key(0), (3,))
+    Array([4070199207, 4202968722, 1427181096], dtype=uint32)
+    >>> random.bits(random.key(0), (2,), tnp.uint8)
+    Array([167, 146], dtype=uint8)
+    """
     dtype = dtypes.canonical(dtype)
     if dtypes.kind(dtype) != "unsigned":
         raise TypeError(f"random.bits gives unsigned integers, not {dtype.name}; at {user_line()}")

@@ -28,7 +28,17 @@ def multivariate_normal(
     """Normal vectors [*shape, n] with means [..., n] and covariances [..., n, n], of the dtype of the means by default.
 
     mean + A z of a standard normal z, where A Aᵀ is the covariance: by Cholesky, or by "eigh" or "svd", which also take
-    singular covariances."""
+    singular covariances. `shape` is that of the parameters' leading axes if it is None; raises ValueError where these do not
+    broadcast to it.
+
+    >>> mean, cov = tnp.array([1.0, -1.0]), tnp.array([[1.0, 0.5], [0.5, 2.0]])
+    >>> drawn = random.multivariate_normal(random.key(0), mean, cov, (10000,))
+    >>> drawn.shape, drawn.mean(0).round(1)
+    ((10000, 2), Array([ 1., -1.], dtype=float32))
+    >>> tnp.cov(drawn.T).round(1)
+    Array([[1. , 0.5],
+           [0.5, 2. ]], dtype=float32)
+    """
     center, spread = operators.operand(mean), operators.operand(cov)
     working = next((a.dtype for a in (center, spread) if dtypes.is_float(a.dtype)), dtypes.float32)
     dtype = float_dtype("multivariate_normal", working if dtype is None else dtype)
@@ -68,7 +78,14 @@ def orthogonal(
     """Matrices [*shape, n, m] (m = n by default) with orthonormal columns or rows, uniform by Haar's measure.
 
     The Q of a normal matrix's QR decomposition, with R's diagonal made positive: Mezzadri, "How to generate random matrices
-    from the classical compact groups", Notices of the AMS 54 (2007)."""
+    from the classical compact groups", Notices of the AMS 54 (2007).
+
+    >>> q = random.orthogonal(random.key(0), 3, (5,))
+    >>> q.shape, bool(tnp.allclose(q @ q.mT, tnp.eye(3), atol=1e-5))
+    ((5, 3, 3), True)
+    >>> random.orthogonal(random.key(0), 4, m=2).shape
+    (4, 2)
+    """
     n, m = operator.index(n), operator.index(n if m is None else m)
     dtype, shape = float_dtype("orthogonal", dtype), as_shape(shape)
     q, r = linalg.qr(normal(key, (*shape, max(n, m), min(n, m)), dtype))

@@ -25,7 +25,7 @@ _TRACED_APART = ("cond", "switch", "custom_jvp", "custom_vjp")
 
 
 class KeyReuseError(RuntimeError):
-    """A key was used a second time."""
+    """A key was used a second time, within `check_key_reuse`: the message has the lines of both uses."""
 
 
 class _Local(threading.local):
@@ -72,7 +72,19 @@ class check_key_reuse:
     told apart by their words, so that `key(0)` made twice is one key, as are copies. `clone` allows one more use. Jitted
     functions, loops and branches run one operation at a time within the block (see `tinyfn.disable_jit`), which is slow but
     sees every use in every step. Under `vmap` the keys of all lanes are used at once. In a loop under `vmap`
-    or `grad`, whose body is traced once, keys that the body gets are followed within one step only."""
+    or `grad`, whose body is traced once, keys that the body gets are followed within one step only.
+
+    >>> key = random.key(0)
+    >>> with random.check_key_reuse():
+    ...     first, second = random.split(key)
+    ...     noise = random.normal(first, (3,)) + random.normal(second, (3,))
+    >>> try:
+    ...     with random.check_key_reuse():
+    ...         noise = random.normal(key, (3,)) + random.uniform(key, (3,))
+    ... except random.KeyReuseError as error:
+    ...     print("uniform uses the key that normal used:", "random.normal" in str(error))
+    uniform uses the key that normal used: True
+    """
 
     def __enter__(self) -> None:
         self._before, _local.uses = _local.uses, {}
