@@ -91,6 +91,7 @@ class Custom:
         return normalize_positions("nondiff_argnums", self.function, (*self.nondiff_argnums, *named), count)
 
     def merge(self, nondiff: dict[int, Any], diff: Sequence[Any]) -> list[Any]:
+        """All arguments by position, of those that are not differentiated, by their positions, and the others in order."""
         rest = iter(diff)
         return [nondiff[i] if i in nondiff else next(rest) for i in range(len(nondiff) + len(diff))]
 

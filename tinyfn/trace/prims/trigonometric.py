@@ -14,7 +14,11 @@ from .functions import Function, rsqrt
 
 
 class Sin(Function):
-    """The sine of x (radians)."""
+    """The sine of x (radians).
+
+    >>> lax.sin(tnp.array([0.0, np.pi / 2]))
+    Array([0., 1.], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
