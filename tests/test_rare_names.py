@@ -64,6 +64,7 @@ def test_grids() -> None:
         ours, wanted = make(tnp), make(np)
         for a, b in zip(parts(ours), parts(wanted), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert [a.dtype.name for a in tnp.ogrid[0:3, 1:2:4j]] == ["float32", "float32"]  # one for all
     a, b = np.ones((2, 2)), np.arange(4.0).reshape(2, 2)
     agree(lambda m, a, b: (m.block([[a, b], [b, a]]), m.block([a, b]), m.block(a)), a, b)
     cube = np.arange(8.0).reshape(2, 2, 2)

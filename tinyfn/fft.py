@@ -105,32 +105,62 @@ def _one(a: ArrayLike, n: int | None, axis: int, norm: Norm, kind: str, what: st
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The transform along an axis, of length `n` (None: the axis' size): sum over j of a[j] exp(-2 pi i j k / n)."""
+    """The transform along an axis, of length `n` (None: the axis' size): sum over j of a[j] exp(-2 pi i j k / n).
+
+    Complex, of a's precision; of shape (..., n, ...).
+
+    >>> fft.fft(tnp.array([1.0, 0.0, 0.0, 0.0]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    >>> fft.fft(tnp.array([1.0, 2.0, 3.0, 4.0]), norm="forward")[0]
+    Array(2.5+0.j, dtype=complex64)
+    """
     return _one(a, n, axis, norm, "fft", "fft")
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    >>> fft.ifft(tnp.array([4.0, 0.0, 0.0, 0.0]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
     return _one(a, n, axis, norm, "ifft", "ifft")
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates."""
+    """The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates. Complex input raises TypeError.
+
+    >>> fft.rfft(tnp.array([1.0, 2.0, 3.0, 4.0]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
     return _one(a, n, axis, norm, "rfft", "rfft")
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The inverse of `rfft`: n real numbers (None: 2 * (size - 1))."""
+    """The inverse of `rfft`: n real numbers (None: 2 * (size - 1)), where an odd n must be given.
+
+    >>> fft.irfft(tnp.array([10.0, -2 + 2j, -2.0]))
+    Array([1., 2., 3., 4.], dtype=float32)
+    >>> fft.irfft(fft.rfft(tnp.zeros(5)), n=5).shape
+    (5,)
+    """
     return _one(a, n, axis, norm, "irfft", "irfft")
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The real spectrum, of n elements (None: 2 * (size - 1)), of a signal with a[-j] = conj(a[j]), given by its first half."""
+    """The real spectrum, of n elements (None: 2 * (size - 1)), of a signal with a[-j] = conj(a[j]), given by its first half.
+
+    >>> fft.hfft(tnp.array([1.0, 2.0, 1.0]))
+    Array([ 6.,  0., -2.,  0.], dtype=float32)
+    """
     return _one(conjugate(_complex(a, "hfft")), n, axis, _swapped(norm, "hfft"), "irfft", "hfft")
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Array:
-    """The inverse of `hfft`: n // 2 + 1 elements."""
+    """The inverse of `hfft`: n // 2 + 1 elements.
+
+    >>> fft.ihfft(tnp.array([6.0, 0.0, -2.0, 0.0])).real
+    Array([1., 2., 1.], dtype=float32)
+    """
     return conjugate(_one(a, n, axis, _swapped(norm, "ihfft"), "rfft", "ihfft"))
 
 
@@ -158,14 +188,26 @@ def _lengths(
 def fftn(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
 ) -> Array:
-    """`fft` along several axes (None: all, or the last ones that `s` has lengths for)."""
+    """`fft` along several axes (None: all, or the last ones that `s` has lengths for).
+
+    >>> fft.fftn(tnp.ones((2, 2))).real
+    Array([[4., 0.],
+           [0., 0.]], dtype=float32)
+    >>> fft.fftn(tnp.ones((2, 2)), s=(4,), axes=(1,)).shape
+    (2, 4)
+    """
     return _several(a, s, axes, norm, "fft", "fftn")
 
 
 def ifftn(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
 ) -> Array:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> fft.ifftn(fft.fftn(tnp.ones((2, 2)))).real
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     return _several(a, s, axes, norm, "ifft", "ifftn")
 
 
@@ -181,7 +223,11 @@ def _several(
 def rfftn(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
 ) -> Array:
-    """`rfft` along the last of several axes and `fft` along the others."""
+    """`rfft` along the last of several axes and `fft` along the others.
+
+    >>> fft.rfftn(tnp.ones((2, 4))).shape
+    (2, 3)
+    """
     x = _real(a, "rfftn")
     places, lengths = _lengths(x, s, axes, "rfftn")
     if not places:
@@ -195,7 +241,11 @@ def rfftn(
 def irfftn(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = None
 ) -> Array:
-    """The inverse of `rfftn`."""
+    """The inverse of `rfftn`; the last axis gets 2 * (size - 1) elements unless `s` says otherwise.
+
+    >>> fft.irfftn(tnp.ones((2, 3))).shape, fft.irfftn(tnp.ones((2, 3)), s=(2, 5)).shape
+    ((2, 4), (2, 5))
+    """
     x = _complex(a, "irfftn")
     places, lengths = _lengths(x, s, axes, "irfftn")
     if not places:
@@ -208,28 +258,46 @@ def irfftn(
 def fft2(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
 ) -> Array:
-    """`fftn` along two axes."""
+    """`fftn` along two axes.
+
+    >>> fft.fft2(tnp.ones((5, 2, 2))).real[0]
+    Array([[4., 0.],
+           [0., 0.]], dtype=float32)
+    """
     return fftn(a, s, axes, norm)
 
 
 def ifft2(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
 ) -> Array:
-    """`ifftn` along two axes."""
+    """`ifftn` along two axes.
+
+    >>> fft.ifft2(fft.fft2(tnp.ones((2, 2)))).real
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     return ifftn(a, s, axes, norm)
 
 
 def rfft2(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
 ) -> Array:
-    """`rfftn` along two axes."""
+    """`rfftn` along two axes.
+
+    >>> fft.rfft2(tnp.ones((5, 2, 4))).shape
+    (5, 2, 3)
+    """
     return rfftn(a, s, axes, norm)
 
 
 def irfft2(
     a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = None
 ) -> Array:
-    """`irfftn` along two axes."""
+    """`irfftn` along two axes.
+
+    >>> fft.irfft2(fft.rfft2(tnp.ones((5, 2, 4)))).shape
+    (5, 2, 4)
+    """
     return irfftn(a, s, axes, norm)
 
 
@@ -242,26 +310,46 @@ def _frequencies(positions: Array, n: int, d: float, dtype: DTypeLike, device: A
 
 
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `fft` of length n, samples being d apart: 0, 1, ..., -2, -1 over n * d."""
+    """The frequencies of the elements of `fft` of length n, samples being d apart: 0, 1, ..., -2, -1 over n * d.
+
+    float32 if no dtype is given.
+
+    >>> fft.fftfreq(4, d=0.5)
+    Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
+    """
     positions = iota(dtypes.DEFAULT_INT, (n,), 0)
     positions = positions - n * cast(positions > (n - 1) // 2, positions.dtype)
     return _frequencies(positions, n, d, dtype, device, "fftfreq")
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `rfft` of length n, samples being d apart: 0, 1, ..., n // 2 over n * d."""
+    """The frequencies of the elements of `rfft` of length n, samples being d apart: 0, 1, ..., n // 2 over n * d.
+
+    float32 if no dtype is given.
+
+    >>> fft.rfftfreq(4, d=0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return _frequencies(iota(dtypes.DEFAULT_INT, (n // 2 + 1,), 0), n, d, dtype, device, "rfftfreq")
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The elements of `fft` with that of frequency 0 in the middle of the axes (None: all)."""
+    """The elements of `fft` with that of frequency 0 in the middle of the axes (None: all).
+
+    >>> fft.fftshift(fft.fftfreq(4, d=0.25))
+    Array([-2., -1.,  0.,  1.], dtype=float32)
+    """
     array = operand(x, "fftshift")
     places = axes_of(axes, array.ndim, "fftshift")
     return roll(array, tuple([array.shape[i] // 2 for i in places]), places)
 
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> fft.ifftshift(tnp.array([-2.0, -1.0, 0.0, 1.0]))
+    Array([ 0.,  1., -2., -1.], dtype=float32)
+    """
     array = operand(x, "ifftshift")
     places = axes_of(axes, array.ndim, "ifftshift")
     return roll(array, tuple([-(array.shape[i] // 2) for i in places]), places)

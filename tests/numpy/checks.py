@@ -33,9 +33,9 @@ def numbers(
 def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape
-    if actual.dtype.kind not in "biu":
+    if actual.dtype.kind not in "biuc":
         actual = actual.astype(np.float64)
-    if expected.dtype.kind not in "biu":
+    if expected.dtype.kind not in "biuc":
         expected = expected.astype(np.float64)
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 

@@ -277,7 +277,16 @@ def test_ranges() -> None:
     agree(lambda m: m.linspace(0.0, 1.0, 4, retstep=True))
     agree(lambda m: m.linspace(0, 10, 4, dtype="int32"))
     agree(lambda m: m.logspace(0.0, 2.0, 4))
-    agree(lambda m: m.geomspace(1.0, 100.0, 4))
+    for start, stop in ((1.0, 1000.0), (-1, -16), (1j, 1000j), (1, -4 + 0j)):
+        for num, endpoint in ((4, True), (4, False), (1, True), (0, True)):
+            agree(lambda m: m.geomspace(start, stop, num, endpoint))
+            agree(lambda m, a, b: m.geomspace(a, b, num, endpoint), np.array(start), np.array(stop))
+    assert tnp.geomspace(1, 1000, 4).tolist() == tnp.logspace(0, 3, 4).tolist() == [1, 10, 100, 1000]
+    assert tnp.geomspace(tnp.float32(3.0), tnp.float32(700.0), 4)[-1] == 700  # exactly
+    agree(lambda m, a, b: m.geomspace(a, b, 3, axis=-1), np.array([1.0, 2.0]), np.array([4.0, 8.0]))
+    check_gradient(lambda m, a, b: m.geomspace(a, b, 4), np.array(1.0), np.array(3.0))
+    with pytest.raises(ValueError, match=r"geomspace from 0 to 4.*test_creation"):
+        tnp.geomspace(0, 4)
     check_gradient(lambda m, a, b: m.linspace(a, b, 4), np.array(1.0), np.array(3.0))
 
 

@@ -23,14 +23,22 @@ from ..trace.prims.matrices import DTYPES
 
 
 class QRResult(NamedTuple):
-    """The factors of `qr`."""
+    """The factors of `qr`: `Q` and `R`.
+
+    >>> linalg.qr(tnp.zeros((3, 2))).R.shape
+    (2, 2)
+    """
 
     Q: Array
     R: Array
 
 
 class SVDResult(NamedTuple):
-    """The factors of `svd`."""
+    """The factors of `svd`: `U`, `S` and `Vh`.
+
+    >>> linalg.svd(tnp.eye(2)).S
+    Array([1., 1.], dtype=float32)
+    """
 
     U: Array
     S: Array
@@ -38,7 +46,11 @@ class SVDResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """The results of `eigh`."""
+    """The results of `eigh`: `eigenvalues` and `eigenvectors`.
+
+    >>> linalg.eigh(tnp.eye(2)).eigenvalues
+    Array([1., 1.], dtype=float32)
+    """
 
     eigenvalues: Array
     eigenvectors: Array
@@ -61,7 +73,11 @@ def _real(x: Array, dtype: dtypes.DType) -> Array:
 
 
 class EigResult(NamedTuple):
-    """The results of `eig`."""
+    """The results of `eig`: `eigenvalues` and `eigenvectors`.
+
+    >>> linalg.eig(tnp.eye(2)).eigenvalues
+    Array([1.+0.j, 1.+0.j], dtype=complex64)
+    """
 
     eigenvalues: Array
     eigenvectors: Array
@@ -70,7 +86,15 @@ class EigResult(NamedTuple):
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with a = L L^H, or with `upper` L^H; NaN where (a + a^H) / 2 is not positive definite.
 
-    `a` has shape (..., n, n), and so has the result. Without `symmetrize_input` only its lower triangle is read."""
+    `a` has shape (..., n, n), and so has the result. Without `symmetrize_input` only its lower triangle is read.
+
+    >>> linalg.cholesky(tnp.array([[4.0, 2.0], [2.0, 10.0]]))
+    Array([[2., 0.],
+           [1., 3.]], dtype=float32)
+    >>> linalg.cholesky(tnp.array([[1.0, 2.0], [2.0, 1.0]]))
+    Array([[nan, nan],
+           [nan, nan]], dtype=float32)
+    """
     x, dtype = matrices(a, "cholesky", square=True)
     if not symmetrize_input:
         x = hermitian(x, "L")
@@ -81,7 +105,18 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """The pair (Q, R) with a = Q R, of shapes (..., m, k) and (..., k, n) for matrices of shape (..., m, n).
 
-    k is min(m, n), or m in mode "complete", which has no derivative for m > n. Mode "r" gives R alone."""
+    k is min(m, n), or m in mode "complete", which has no derivative for m > n. Mode "r" gives R alone.
+
+    >>> q, r = linalg.qr(tnp.array([[3.0, 1.0], [4.0, 2.0], [0.0, 5.0]]))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
+    >>> (q @ r).round(3)
+    Array([[3., 1.],
+           [4., 2.],
+           [0., 5.]], dtype=float32)
+    >>> linalg.qr(tnp.zeros((3, 2)), mode="complete").Q.shape
+    (3, 3)
+    """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}{at_user()}")
     x, dtype = matrices(a, "qr")
@@ -95,7 +130,15 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     """The triple (U, S, Vh) with a = U diag(S) Vh, the singular values S falling; S alone without `compute_uv`.
 
     For matrices of shape (..., m, n): U is (..., m, m) and Vh (..., n, n); without `full_matrices` they have min(m, n) columns
-    and rows, and only then have they derivatives where m and n differ. `hermitian` goes through `eigh`."""
+    and rows, and only then have they derivatives where m and n differ. `hermitian` goes through `eigh`.
+
+    >>> u, s, vh = linalg.svd(tnp.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]), full_matrices=False)
+    >>> u.shape, s, vh.shape
+    ((2, 2), Array([4., 3.], dtype=float32), (2, 3))
+    >>> (u * s @ vh).round(3)
+    Array([[3., 0., 0.],
+           [0., 4., 0.]], dtype=float32)
+    """
     x, dtype = matrices(a, "svd", square=hermitian)
     if hermitian:
         return _hermitian_svd(x, dtype, compute_uv)
@@ -137,7 +180,11 @@ def _hermitian_svd(x: Array, dtype: dtypes.DType, compute_uv: bool) -> Any:
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """The singular values of matrices of shape (..., m, n), falling: real numbers of shape (..., min(m, n))."""
+    """The singular values of matrices of shape (..., m, n), falling: real numbers of shape (..., min(m, n)).
+
+    >>> linalg.svdvals(tnp.array([[3.0, 0.0], [0.0, -4.0]]))
+    Array([4., 3.], dtype=float32)
+    """
     a, dtype = matrices(x, "svdvals")
     return _real(bind(factorizations.svd, (a,), {"full": False})[..., 0, :], dtype)
 
@@ -145,13 +192,24 @@ def svdvals(x: ArrayLike, /) -> Array:
 def eig(a: ArrayLike) -> EigResult:
     """The complex eigenvalues of square matrices, of shape (..., n), and the eigenvectors of norm 1, as columns: (..., n, n).
 
-    Derivatives need distinct eigenvalues; those of eigenvectors hold up to their phase."""
+    Derivatives need distinct eigenvalues; those of eigenvectors hold up to their phase.
+
+    >>> values, vectors = linalg.eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    >>> values
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    >>> vectors.shape
+    (2, 2)
+    """
     packed = bind(factorizations.eig, (matrices(a, "eig", square=True)[0],), {})
     return EigResult(packed[..., 0, :], packed[..., 1:, :])
 
 
 def eigvals(a: ArrayLike) -> Array:
-    """The complex eigenvalues of square matrices, of shape (..., n)."""
+    """The complex eigenvalues of square matrices, of shape (..., n).
+
+    >>> linalg.eigvals(tnp.array([[0.0, -1.0], [1.0, 0.0]])).imag.sort()
+    Array([-1.,  1.], dtype=float32)
+    """
     result: Array = bind(factorizations.eig, (matrices(a, "eigvals", square=True)[0],), {})[..., 0, :]
     return result
 
@@ -159,14 +217,26 @@ def eigvals(a: ArrayLike) -> Array:
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """The eigenvalues of (a + a^H) / 2, rising, of shape (..., n), and the eigenvectors as columns, of shape (..., n, n).
 
-    UPLO="L" or "U" reads the lower or the upper triangle only. Derivatives of the eigenvectors need distinct eigenvalues."""
+    UPLO="L" or "U" reads the lower or the upper triangle only. Derivatives of the eigenvectors need distinct eigenvalues.
+
+    >>> values, vectors = linalg.eigh(tnp.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> values.round(3)
+    Array([1., 3.], dtype=float32)
+    >>> (vectors * values @ vectors.T).round(3)
+    Array([[2., 1.],
+           [1., 2.]], dtype=float32)
+    """
     x, dtype = matrices(a, "eigh", square=True)
     packed = bind(factorizations.eigh, (hermitian(x, UPLO),), {})
     return EighResult(_real(packed[..., 0, :], dtype), o.to_dtype(packed[..., 1:, :], dtype))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, symmetrize_input: bool = True) -> Array:
-    """The eigenvalues of (a + a^H) / 2, rising, of shape (..., n); UPLO as for `eigh`."""
+    """The eigenvalues of (a + a^H) / 2, rising, of shape (..., n); UPLO as for `eigh`.
+
+    >>> linalg.eigvalsh(tnp.array([[3.0, 0.0], [0.0, -1.0]]))
+    Array([-1.,  3.], dtype=float32)
+    """
     x, dtype = matrices(a, "eigvalsh", square=True)
     return _real(bind(factorizations.eigh, (hermitian(x, UPLO),), {})[..., 0, :], dtype)
 
@@ -188,7 +258,13 @@ def matrix_rank(
 ) -> Array:
     """The number of singular values above `tol`, or above `rtol` times the greatest, as int32, of shape (...).
 
-    rtol is max(m, n) times the dtype's eps, if neither is given."""
+    rtol is max(m, n) times the dtype's eps, if neither is given.
+
+    >>> linalg.matrix_rank(tnp.array([[1.0, 2.0], [2.0, 4.0]]))
+    Array(1, dtype=int32)
+    >>> linalg.matrix_rank(tnp.diag(tnp.array([1.0, 0.01])), tol=0.1)
+    Array(1, dtype=int32)
+    """
     a, dtype = matrices(x, "matrix_rank")
     values = svd(a, compute_uv=False, hermitian=hermitian)
     limit: Any
@@ -217,7 +293,12 @@ def pinv(
 ) -> Array:
     """The pseudo-inverse (Moore-Penrose) of matrices of shape (..., m, n), of shape (..., n, m).
 
-    Singular values that are not above `rtol` (max(m, n) times eps) times the greatest count as 0."""
+    Singular values that are not above `rtol` (max(m, n) times eps) times the greatest count as 0.
+
+    >>> linalg.pinv(tnp.array([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]])).round(3)
+    Array([[0.5 , 0.  , 0.  ],
+           [0.  , 0.  , 0.25]], dtype=float32)
+    """
     x, dtype = matrices(a, "pinv")
     u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
     counts = s > multiply(_greatest(s), _share(x, rcond if rtol is None else rtol, dtype))
@@ -227,7 +308,15 @@ def pinv(
 
 
 def cond(x: ArrayLike, p: Any = None) -> Array:
-    """The condition number in the norm `p` (None or 2: the greatest singular value by the least)."""
+    """The condition number of matrices in the norm `p` (None or 2: the greatest singular value by the least), of shape (...).
+
+    Matrices have shape (..., m, n); norms but 2 and -2 take the inverse, of square matrices.
+
+    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])))
+    Array(2., dtype=float32)
+    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])), "fro")
+    Array(2.5, dtype=float32)
+    """
     from .norms import matrix_norm
     from .systems import inv
 

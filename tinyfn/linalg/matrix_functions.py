@@ -35,7 +35,13 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     """The exponential of square matrices, of A's shape (..., n, n).
 
     By scaling, a Padé approximant, and squaring (N. Higham, 2005): NaN for a matrix that would take more than `max_squarings`.
-    With `upper_triangular` what is below the diagonal is not read."""
+    With `upper_triangular` what is below the diagonal is not read.
+
+    >>> from tinyfn.scipy.linalg import expm
+    >>> expm(tnp.array([[0.0, 2.0], [0.0, 0.0]]))
+    Array([[1., 2.],
+           [0., 1.]], dtype=float32)
+    """
     x, dtype = matrices(A, "expm", square=True)
     if upper_triangular:
         x = triu(x)
@@ -92,7 +98,17 @@ def _pade(x: Array, degree: int) -> Array:
 
 
 def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
-    """The exponential of A and its derivative in the direction E, or (without `compute_expm`) the derivative alone."""
+    """The exponential of A and its derivative in the direction E, or (without `compute_expm`) the derivative alone.
+
+    >>> from tinyfn.scipy.linalg import expm_frechet
+    >>> value, derivative = expm_frechet(tnp.zeros((2, 2)), tnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> value
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    >>> derivative
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
     x, direction = (matrices(m, "expm_frechet", square=True)[0] for m in (A, E))
     if x.shape != direction.shape:
         raise ValueError(f"expm_frechet: A and E have shapes {x.shape} and {direction.shape}{at_user()}")
@@ -103,7 +119,13 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of square matrices, complex, of A's shape.
 
-    By eigenvectors, so that the matrix must have n of them: a defective one gives inaccurate results or NaN."""
+    By eigenvectors, so that the matrix must have n of them: a defective one gives inaccurate results or NaN.
+
+    >>> from tinyfn.scipy.linalg import sqrtm
+    >>> sqrtm(tnp.array([[4.0, 0.0], [0.0, -9.0]]))
+    Array([[2.+0.j, 0.+0.j],
+           [0.+0.j, 0.+3.j]], dtype=complex64)
+    """
     values, vectors = eig(A)
     return o.matmul(vectors * expand_dims(sqrt(values), -2), _inverse(vectors))
 
@@ -113,7 +135,17 @@ def _inverse(x: Array) -> Array:
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
-    """(U, P) with a = U P (side="right") or a = P U ("left"): U has orthonormal columns or rows, P is positive semidefinite."""
+    """(U, P) with a = U P (side="right") or a = P U ("left"): U has orthonormal columns or rows, P is positive semidefinite.
+
+    >>> from tinyfn.scipy.linalg import polar
+    >>> u, p = polar(tnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    >>> u.shape, p.shape
+    ((3, 2), (2, 2))
+    >>> (u @ p).round(3)
+    Array([[1., 2.],
+           [3., 4.],
+           [5., 6.]], dtype=float32)
+    """
     if side not in ("right", "left"):
         raise ValueError(f"polar: side must be 'right' or 'left', not {side!r}{at_user()}")
     u, s, vh = svd(operand(a, "polar"), full_matrices=False)

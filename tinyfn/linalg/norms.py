@@ -45,10 +45,17 @@ __all__ = [
 
 
 def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements:
-    sqrt(sum(x²)).
+    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements: sqrt(sum(x²)).
 
-    Its derivative at 0 is 0. Raises ValueError for an `ord` that there is not."""
+    Its derivative at 0 is 0. Raises ValueError for an `ord` that there is not. Integers become float32, and complex numbers count
+    by their modulus.
+
+    >>> x = tnp.array([[3.0, 4.0], [6.0, 8.0]])
+    >>> linalg.norm(x, axis=1)
+    Array([ 5., 10.], dtype=float32)
+    >>> linalg.norm(x, ord=1), linalg.norm(x[0], ord=tnp.inf)
+    (Array(12., dtype=float32), Array(4., dtype=float32))
+    """
     array = inexact(x, "norm")
     if ord is None:
         return _euclidean(array, axes_of(axis, array.ndim, "norm"), keepdims)
@@ -75,7 +82,14 @@ def _euclidean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Array:
-    """The norm of order `ord` (a number, inf, -inf, or 0: how many are not 0) over axes as one vector."""
+    """The norm of order `ord` (a number, inf, -inf, or 0: how many are not 0) over axes as one vector.
+
+    >>> linalg.vector_norm(tnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1, keepdims=True)
+    Array([[ 5.],
+           [10.]], dtype=float32)
+    >>> linalg.vector_norm(tnp.array([3.0, 0.0, -4.0]), ord=0)
+    Array(2., dtype=float32)
+    """
     array = inexact(x, "vector_norm")
     axes = axes_of(axis, array.ndim, "vector_norm")
     if ord is None or ord == 2:
@@ -96,8 +110,14 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """The norm of the matrices in the last two axes: "fro", 1, -1, inf, -inf, or by singular values 2
-    (the greatest), -2 (the least) and "nuc" (their sum)."""
+    """The norm of the matrices in the last two axes, of shape (...): "fro", 1, -1, inf, -inf, or by singular values 2 (the
+    greatest), -2 (the least) and "nuc" (their sum).
+
+    >>> linalg.matrix_norm(tnp.array([[1.0, 2.0], [3.0, 4.0]]), ord=1)
+    Array(6., dtype=float32)
+    >>> linalg.matrix_norm(tnp.ones((5, 2, 2)))
+    Array([2., 2., 2., 2., 2.], dtype=float32)
+    """
     array = inexact(x, "matrix_norm")
     if array.ndim < 2:
         raise ValueError(f"matrix_norm needs 2 axes or more, not {described(array)}{at_user()}")
@@ -127,7 +147,15 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """Square matrices to the power n, by squaring; a negative one through the inverse."""
+    """Square matrices to the power n, by squaring; a negative one through the inverse.
+
+    >>> linalg.matrix_power(tnp.array([[1, 1], [0, 1]]), 5)
+    Array([[1, 5],
+           [0, 1]], dtype=int32)
+    >>> linalg.matrix_power(tnp.array([[2.0, 0.0], [0.0, 4.0]]), -1)
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     x = operand(a, "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power takes square matrices, not {described(x)}{at_user()}")
@@ -149,7 +177,11 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
 
 def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
-    """The matrix product of several arrays, the cheapest pair first."""
+    """The matrix product of several arrays, the cheapest pair first; the first and the last may be vectors.
+
+    >>> linalg.multi_dot([tnp.ones((2, 30)), tnp.ones((30, 4)), tnp.ones(4)])
+    Array([120., 120.], dtype=float32)
+    """
     xs = [operand(a, "multi_dot") for a in arrays]
     names = [chr(ord_) for ord_ in range(ord("a"), ord("a") + len(xs) + 1)]
     terms = [names[i] + names[i + 1] for i in range(len(xs))]
@@ -162,7 +194,11 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The cross product of vectors with 3 elements along an axis."""
+    """The cross product of vectors with 3 elements along an axis; raises ValueError for another size.
+
+    >>> linalg.cross(tnp.array([1.0, 0.0, 0.0]), tnp.array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float32)
+    """
     for x in (operand(x1, "cross"), operand(x2, "cross")):
         if x.shape[axis] != 3:
             raise ValueError(f"cross of {described(x)}: axis {axis} must have 3 elements{at_user()}")
@@ -170,10 +206,22 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """A diagonal of the matrices in the last two axes."""
+    """A diagonal of the matrices in the last two axes.
+
+    >>> linalg.diagonal(tnp.array([[1, 2], [3, 4]]), offset=1)
+    Array([2], dtype=int32)
+    >>> linalg.diagonal(tnp.zeros((5, 2, 3))).shape
+    (5, 2)
+    """
     return triangles.diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sum of a diagonal of the matrices in the last two axes."""
+    """The sum of a diagonal of the matrices in the last two axes.
+
+    >>> linalg.trace(tnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    >>> linalg.trace(tnp.zeros((5, 2, 2))).shape
+    (5,)
+    """
     return triangles.trace(x, offset, -2, -1, dtype)

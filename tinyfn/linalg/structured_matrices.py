@@ -30,7 +30,14 @@ def _vector(x: Any, what: str) -> Array:
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with first column c and first row r (the conjugate of c; r[0] is not read) that is constant along diagonals.
 
-    Of shape (..., len(c), len(r)); both may have leading axes, which are broadcast."""
+    Of shape (..., len(c), len(r)); both may have leading axes, which are broadcast.
+
+    >>> from tinyfn.scipy.linalg import toeplitz
+    >>> toeplitz(tnp.array([1, 2, 3]), tnp.array([1, 8, 9]))
+    Array([[1, 8, 9],
+           [2, 1, 8],
+           [3, 2, 1]], dtype=int32)
+    """
     column = _vector(c, "toeplitz")
     row = conjugate(column) if r is None else _vector(r, "toeplitz")
     column, row = promoted(column, row)
@@ -39,7 +46,16 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with first column c and last row r (zeros; r[0] is not read) that is constant along antidiagonals."""
+    """The matrix with first column c and last row r (zeros; r[0] is not read) that is constant along antidiagonals.
+
+    Of shape (..., len(c), len(r)); both may have leading axes, which are broadcast.
+
+    >>> from tinyfn.scipy.linalg import hankel
+    >>> hankel(tnp.array([1, 2, 3]), tnp.array([3, 8, 9]))
+    Array([[1, 2, 3],
+           [2, 3, 8],
+           [3, 8, 9]], dtype=int32)
+    """
     column = _vector(c, "hankel")
     row = column * 0 if r is None else _vector(r, "hankel")
     column, row = promoted(column, row)
@@ -59,7 +75,14 @@ def _places(rows: int, columns: int) -> list[Array]:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """The matrix whose column i is c moved down by i places, those at the end coming first: of shape (..., n, n)."""
+    """The matrix whose column i is c moved down by i places, those at the end coming first: of shape (..., n, n).
+
+    >>> from tinyfn.scipy.linalg import circulant
+    >>> circulant(tnp.array([1, 2, 3]))
+    Array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]], dtype=int32)
+    """
     column = _vector(c, "circulant")
     n = column.shape[-1]
     i, j = _places(n, n)
@@ -67,7 +90,14 @@ def circulant(c: ArrayLike) -> Array:
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
-    """Matrices one after another along the diagonal, and zeros elsewhere; vectors are matrices of one row."""
+    """Matrices one after another along the diagonal, and zeros elsewhere; vectors are matrices of one row.
+
+    >>> from tinyfn.scipy.linalg import block_diag
+    >>> block_diag(tnp.array([[1, 2], [3, 4]]), tnp.array([5]))
+    Array([[1, 2, 0],
+           [3, 4, 0],
+           [0, 0, 5]], dtype=int32)
+    """
     if not arrs:
         raise ValueError(f"block_diag takes a matrix or more{at_user()}")
     blocks = [
@@ -83,7 +113,15 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
 
 def companion(a: ArrayLike) -> Array:
-    """The companion matrix of a polynomial, its highest power first: the eigenvalues are the roots."""
+    """The companion matrix of a polynomial, its highest power first, whose eigenvalues are the roots.
+
+    Of shape (n - 1, n - 1) for n coefficients; raises ValueError if there are fewer than 2.
+
+    >>> from tinyfn.scipy.linalg import companion
+    >>> companion(tnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
+    """
     p = _vector(a, "companion")
     n = p.shape[-1]
     if p.ndim != 1 or n < 2:
@@ -95,13 +133,25 @@ def companion(a: ArrayLike) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """The Hilbert matrix: 1 / (i + j + 1) at row i and column j."""
+    """The Hilbert matrix: 1 / (i + j + 1) at row i and column j, of shape (n, n), float32.
+
+    >>> from tinyfn.scipy.linalg import hilbert
+    >>> hilbert(2)
+    Array([[1.        , 0.5       ],
+           [0.5       , 0.33333334]], dtype=float32)
+    """
     i, j = _places(n, n)
     return divide(1, i + j + 1)
 
 
 def dft(n: int, scale: str | None = None) -> Array:
-    """The matrix of the discrete Fourier transform of n points; `scale` "sqrtn" divides it by the root of n, "n" by n."""
+    """The matrix (n, n) of the discrete Fourier transform, complex64; `scale` "sqrtn" divides it by the root of n, "n" by n.
+
+    >>> from tinyfn.scipy.linalg import dft
+    >>> dft(2).real
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
+    """
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale must be None, 'sqrtn' or 'n', not {scale!r}{at_user()}")
     turns = np.outer(np.arange(n), np.arange(n)) % max(n, 1)
@@ -110,7 +160,17 @@ def dft(n: int, scale: str | None = None) -> Array:
 
 
 def hadamard(n: int, dtype: Any = int) -> Array:
-    """The Hadamard matrix of n rows, a power of 2: of ones and minus ones, with orthogonal rows (Sylvester's construction)."""
+    """The Hadamard matrix of n rows, a power of 2: of ones and minus ones, with orthogonal rows (Sylvester's construction).
+
+    int32 if no dtype is given; raises ValueError for another n.
+
+    >>> from tinyfn.scipy.linalg import hadamard
+    >>> hadamard(4)
+    Array([[ 1,  1,  1,  1],
+           [ 1, -1,  1, -1],
+           [ 1,  1, -1, -1],
+           [ 1, -1, -1,  1]], dtype=int32)
+    """
     if n < 1 or n & (n - 1):
         raise ValueError(f"hadamard: n={n} must be a power of 2{at_user()}")
     both = np.bitwise_count(np.arange(n)[:, None] & np.arange(n)) & 1

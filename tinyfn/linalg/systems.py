@@ -20,7 +20,11 @@ from .decompositions import matrices, svd
 
 
 class SlogdetResult(NamedTuple):
-    """The results of `slogdet`."""
+    """The results of `slogdet`: `sign` and `logabsdet`.
+
+    >>> linalg.slogdet(-tnp.eye(3)).sign
+    Array(-1., dtype=float32)
+    """
 
     sign: Array
     logabsdet: Array
@@ -29,7 +33,13 @@ class SlogdetResult(NamedTuple):
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with a x = b: for `a` of shape (..., n, n) and b a vector (n,) or matrices (..., n, k), of b's shape, broadcast.
 
-    NaN where a matrix is singular."""
+    NaN where a matrix is singular; raises ValueError where b has another number of rows.
+
+    >>> linalg.solve(tnp.array([[2.0, 0.0], [1.0, 4.0]]), tnp.array([2.0, 9.0]))
+    Array([1., 2.], dtype=float32)
+    >>> linalg.solve(tnp.broadcast_to(tnp.eye(3), (7, 3, 3)), tnp.ones((3, 2))).shape
+    (7, 3, 2)
+    """
     x, y = promoted(inexact(a, "solve"), inexact(b, "solve"))
     x, dtype = matrices(x, "solve", square=True)
     y = o.to_dtype(y, x.dtype)
@@ -48,20 +58,35 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def inv(a: ArrayLike) -> Array:
-    """The inverse of square matrices, of a's shape; NaN where one is singular."""
+    """The inverse of square matrices, of a's shape; NaN where one is singular.
+
+    >>> linalg.inv(tnp.array([[1.0, 2.0], [0.0, 4.0]]))
+    Array([[ 1.  , -0.5 ],
+           [ 0.  ,  0.25]], dtype=float32)
+    """
     x, _ = matrices(a, "inv", square=True)
     unit = o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
     return o.to_dtype(bind(systems.solve, (x, unit), {}), inexact(a, "inv").dtype)
 
 
 def det(a: ArrayLike) -> Array:
-    """The determinant of matrices of shape (..., n, n), of shape (...). Its derivatives need matrices that are not singular."""
+    """The determinant of matrices of shape (..., n, n), of shape (...). Its derivatives need matrices that are not singular.
+
+    >>> linalg.det(tnp.array([[1.0, 2.0], [0.0, 4.0]]))
+    Array(4., dtype=float32)
+    """
     x, dtype = matrices(a, "det", square=True)
     return o.to_dtype(bind(systems.det, (x,), {}), dtype)
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """The determinant's sign (of modulus 1, for complex matrices) and the logarithm of its modulus, each of shape (...)."""
+    """The determinant's sign (of modulus 1, for complex matrices) and the logarithm of its modulus, each of shape (...).
+
+    >>> linalg.slogdet(tnp.array([[0.0, 1.0], [1.0, 0.0]]))
+    SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
+    >>> linalg.slogdet(tnp.zeros((2, 2)))
+    SlogdetResult(sign=Array(0., dtype=float32), logabsdet=Array(-inf, dtype=float32))
+    """
     x, dtype = matrices(a, "slogdet", square=True)
     pair = bind(systems.slogdet, (x,), {})
     logarithm = pair[..., 1]
@@ -76,7 +101,15 @@ def lstsq(
     """The x, of least norm, for which |a x - b| is least; the squares of that distance; a's rank; its singular values.
 
     `a` is a matrix (m, n), b a vector (m,) or a matrix (m, k). Singular values that are not above rcond (max(m, n) times eps)
-    times the greatest count as 0. The distances are empty if a's rank is less than n or m is not above n."""
+    times the greatest count as 0. The distances are empty if a's rank is less than n or m is not above n.
+
+    >>> a = tnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    >>> x, distances, rank, singular = linalg.lstsq(a, tnp.array([3.0, 4.0, 5.0]))
+    >>> x.round(3), distances.round(3)
+    (Array([3., 2.], dtype=float32), Array([25.], dtype=float32))
+    >>> rank, singular.round(3)
+    (Array(2, dtype=int32), Array([2., 1.], dtype=float32))
+    """
     from ..numpy.functional import finfo
     from ..numpy.reductions import sum as sum_
 
@@ -106,7 +139,14 @@ def _is_known(x: Array) -> bool:
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse for `tensordot` over `ind` axes: a's first `ind` axes have as many elements as the others."""
+    """The inverse for `tensordot` over `ind` axes: a's first `ind` axes have as many elements as the others.
+
+    >>> a = tnp.eye(6).reshape(2, 3, 6)
+    >>> linalg.tensorinv(a).shape
+    (6, 2, 3)
+    >>> tnp.tensordot(linalg.tensorinv(a), tnp.ones((2, 3)), 2)
+    Array([1., 1., 1., 1., 1., 1.], dtype=float32)
+    """
     x = inexact(a, "tensorinv")
     if ind <= 0:
         raise ValueError(f"tensorinv: ind={ind} must be 1 or more{at_user()}")
@@ -119,7 +159,11 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
-    """The x with tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to the end first."""
+    """The x with tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to the end first.
+
+    >>> linalg.tensorsolve(tnp.eye(6).reshape(2, 3, 6), tnp.arange(6.0).reshape(2, 3))
+    Array([0., 1., 2., 3., 4., 5.], dtype=float32)
+    """
     x, y = inexact(a, "tensorsolve"), inexact(b, "tensorsolve")
     if axes is not None:
         moved = [axis % x.ndim for axis in axes]

@@ -96,7 +96,11 @@ def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """The order of rows that exchanging row i with row pivots[..., i] gives, for i = 0, 1, ...: of shape (..., size), int32."""
+    """The order of rows that exchanging row i with row pivots[..., i] gives, for i = 0, 1, ...: of shape (..., size), int32.
+
+    >>> lax.linalg.lu_pivots_to_permutation(tnp.array([2, 2, 2]), 3)
+    Array([2, 0, 1], dtype=int32)
+    """
     exchanges = o.operand(pivots)
     shape = (*exchanges.shape[:-1], permutation_size)
     places = iota(dtypes.int32, shape, len(shape) - 1)

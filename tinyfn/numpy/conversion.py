@@ -37,7 +37,16 @@ def array(
     """An array of a number, an array, a nested list of those, or an object with `__array__` or `__dlpack__`.
 
     Python's floats become float32 and its integers int32 unless `dtype` says otherwise; NumPy's types are kept.
-    Unless `copy` is False it has memory of its own, so that donating the one array leaves the other."""
+    Unless `copy` is False it has memory of its own, so that donating the one array leaves the other.
+
+    >>> tnp.array([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    >>> tnp.array([1, 2.5]), tnp.array([1, 2], dtype=tnp.int8)
+    (Array([1. , 2.5], dtype=float32), Array([1, 2], dtype=int8))
+    >>> tnp.array(np.array([1.0, 2.0])).dtype
+    dtype('float64')
+    """
     check_device(device, "array")
     result = o.strong(_convert(object, dtype))
     if copy:
@@ -58,7 +67,14 @@ def asarray(
     """Like `array`, but a bare Python number stays weak: it takes the dtype of what it is combined with.
 
     An array of that dtype is returned as it is, unless `copy` is True. With copy=False a ValueError is raised where the
-    memory of a writeable NumPy array would have to be copied."""
+    memory of a writeable NumPy array would have to be copied.
+
+    >>> tnp.asarray([1, 2])
+    Array([1, 2], dtype=int32)
+    >>> half = tnp.zeros(2, tnp.float16)
+    >>> (half + tnp.asarray(1.0)).dtype, (half + tnp.array(1.0)).dtype
+    (dtype('float16'), dtype('float32'))
+    """
     check_device(device, "asarray")
     if copy is False and not isinstance(a, Array):
         raise ValueError(f"asarray: a {type(a).__name__} can't become an array without a copy{at_user()}")
@@ -179,21 +195,35 @@ def _stacked(x: Any, dtype: dtypes.DType) -> Array:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of an object that exports it with `__dlpack__`, as another library's arrays do.
 
-    Nothing is copied unless `copy` is True, so the memory must not be written to while the array is in use."""
+    Nothing is copied unless `copy` is True, so the memory must not be written to while the array is in use.
+
+    >>> tnp.from_dlpack(np.arange(3, dtype=np.float32))
+    Array([0., 1., 2.], dtype=float32)
+    """
     check_device(device, "from_dlpack")
     return wrap(buffer(np.from_dlpack(x), copy=bool(copy)))
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """The same elements in memory of their own, so that donating the one array leaves the other; within a trace the array
-    itself."""
+    """The same elements in memory of their own, so that donating the one array leaves the other; within a trace the array itself.
+
+    >>> x = tnp.array([1, 2])
+    >>> tnp.copy(x) is x
+    False
+    """
     return _apart(operand(a, "copy"), a)
 
 
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """x cast to a dtype: floats to integers round towards zero and saturate, anything to bool is x != 0.
 
-    An array that has the dtype is returned as it is, unless `copy` is True."""
+    An array that has the dtype is returned as it is, unless `copy` is True. NaN becomes the integer 0.
+
+    >>> tnp.astype(tnp.array([-1.7, 1.7, 300.0]), tnp.int8)
+    Array([ -1,   1, 127], dtype=int8)
+    >>> tnp.astype(tnp.array([0.0, 0.5]), bool)
+    Array([False,  True], dtype=bool)
+    """
     check_device(device, "astype")
     result = cast(x if is_scalar(x) else operand(x, "astype"), dtype)
     return _apart(result, x) if copy else result

@@ -29,7 +29,6 @@ from .common import (
     dtype_or,
     floats,
     full_of,
-    inexact,
     iota,
     operand,
     shape_of,
@@ -41,25 +40,50 @@ from .logic import equal, greater_equal, where
 
 
 def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Zeros; float32 if no dtype is given."""
+    """Zeros; float32 if no dtype is given.
+
+    >>> tnp.zeros((2, 3))
+    Array([[0., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    >>> tnp.zeros(2, tnp.int8)
+    Array([0, 0], dtype=int8)
+    """
     check_device(device, "zeros")
     return full_of(0, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "zeros"))
 
 
 def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Ones; float32 if no dtype is given."""
+    """Ones; float32 if no dtype is given.
+
+    >>> tnp.ones(2), tnp.ones((), bool)
+    (Array([1., 1.], dtype=float32), Array(True, dtype=bool))
+    """
     check_device(device, "ones")
     return full_of(1, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "ones"))
 
 
 def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Zeros: arrays can't be filled in later."""
+    """Zeros: arrays can't be filled in later.
+
+    >>> tnp.empty(2)
+    Array([0., 0.], dtype=float32)
+    """
     check_device(device, "empty")
     return full_of(0, dtype_or(dtype, dtypes.DEFAULT_FLOAT), shape_of(shape, "empty"))
 
 
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """One value (or an array that broadcasts to the shape) everywhere, by default in the value's dtype."""
+    """One value (or an array that broadcasts to the shape) everywhere, by default in the value's dtype.
+
+    Raises ValueError where it does not broadcast to the shape.
+
+    >>> tnp.full((2, 2), 7)
+    Array([[7, 7],
+           [7, 7]], dtype=int32)
+    >>> tnp.full((2, 2), tnp.array([1.0, 2.0]))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
     check_device(device, "full")
     sizes = shape_of(shape, "full")
     value = o.strong(_convert(fill_value, dtype))
@@ -74,21 +98,35 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
 ) -> Array:
-    """Zeros of a's dtype and shape, or of those given."""
+    """Zeros of a's dtype and shape, or of those given.
+
+    >>> tnp.zeros_like(tnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    >>> tnp.zeros_like(tnp.array([1, 2]), tnp.float32, shape=(1, 3))
+    Array([[0., 0., 0.]], dtype=float32)
+    """
     return full_like(a, 0, dtype, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
 ) -> Array:
-    """Ones of a's dtype and shape, or of those given."""
+    """Ones of a's dtype and shape, or of those given.
+
+    >>> tnp.ones_like(tnp.array([[1.0, 2.0]]))
+    Array([[1., 1.]], dtype=float32)
+    """
     return full_like(a, 1, dtype, shape, device=device)
 
 
 def empty_like(
     prototype: ArrayLike, dtype: DTypeLike = None, shape: Shape | None = None, *, device: Any = None
 ) -> Array:
-    """Zeros of the prototype's dtype and shape, or of those given."""
+    """Zeros of the prototype's dtype and shape, or of those given.
+
+    >>> tnp.empty_like(tnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
     return full_like(prototype, 0, dtype, shape, device=device)
 
 
@@ -100,7 +138,13 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """One value everywhere, in a's dtype and shape or in those given."""
+    """One value everywhere, in a's dtype and shape or in those given.
+
+    >>> tnp.full_like(tnp.array([1.0, 2.0]), 3)
+    Array([3., 3.], dtype=float32)
+    >>> tnp.full_like(tnp.array([1, 2]), 2.5)
+    Array([2, 2], dtype=int32)
+    """
     if hasattr(a, "dtype") and hasattr(a, "shape"):
         own_dtype, own_shape = dtypes.canonical(a.dtype), a.shape
     else:
@@ -115,8 +159,18 @@ def full_like(
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None, *, device: Any = None
 ) -> Array:
-    """start, start + step, ... before stop; from 0 with one argument. The arguments are numbers known to
-    Python."""
+    """The numbers start, start + step, ... before stop, of shape (n,); from 0 with one argument.
+
+    int32 if all arguments are integers, else float32, unless a dtype is given. The arguments are numbers known to Python: under
+    jit the sizes of arrays are, and static arguments.
+
+    >>> tnp.arange(4)
+    Array([0, 1, 2, 3], dtype=int32)
+    >>> tnp.arange(1.0, 2.0, 0.25)
+    Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
+    >>> tnp.arange(5, 0, -2, dtype=tnp.float16)
+    Array([5., 3., 1.], dtype=float16)
+    """
     check_device(device, "arange")
     first, last, by = (
         (0, start, 1 if step is None else step)
@@ -159,11 +213,19 @@ def linspace(
 ) -> Any:
     """`num` numbers at equal distances from start to stop (before it, without `endpoint`), along a new axis.
 
-    With `retstep` also their distance."""
+    float32 for Python's numbers, unless a dtype is given; for integers they are rounded down. With `retstep` also their distance.
+
+    >>> tnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    >>> tnp.linspace(0, 1, 4, endpoint=False)
+    Array([0.  , 0.25, 0.5 , 0.75], dtype=float32)
+    >>> tnp.linspace(tnp.array([0.0, 10.0]), tnp.array([2.0, 30.0]), 3)
+    Array([[ 0., 10.],
+           [ 1., 20.],
+           [ 2., 30.]], dtype=float32)
+    """
     check_device(device, "linspace")
-    num = operator.index(num)
-    if num < 0:
-        raise ValueError(f"linspace: num must be 0 or more, not {num}{at_user()}")
+    num = _count(num, "linspace")
     intervals = num - 1 if endpoint else num
     if is_scalar(start) and is_scalar(stop):
         numbers: Array = wrap(np.linspace(start, stop, num, endpoint))
@@ -201,6 +263,19 @@ def linspace(
     return numbers, divide(distance, intervals) if intervals else multiply(distance, float("nan"))
 
 
+def _count(num: Any, what: str) -> int:
+    count = operator.index(num)
+    if count < 0:
+        raise ValueError(f"{what}: num must be 0 or more, not {count}{at_user()}")
+    return count
+
+
+def _rounded_once(numbers: np.ndarray[Any, Any], dtype: DTypeLike) -> Array:
+    """Numbers in double precision, rounded to a dtype, or to the default one."""
+    default = dtypes.DEFAULT_COMPLEX if numbers.dtype.kind == "c" else dtypes.DEFAULT_FLOAT
+    return cast(wrap(numbers), dtype_or(dtype, default))
+
+
 def logspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -210,7 +285,14 @@ def logspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """base to the powers linspace(start, stop, num)."""
+    """`num` numbers from base**start to base**stop with equal quotients, along a new axis.
+
+    >>> tnp.logspace(0, 3, 4, base=2)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
+    if is_scalar(start) and is_scalar(stop) and is_scalar(base):
+        with np.errstate(all="ignore"):
+            return _rounded_once(np.logspace(start, stop, _count(num, "logspace"), endpoint, base), dtype)
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     return cast(o.power(base, exponents), dtype_or(dtype, exponents.dtype))
 
@@ -223,18 +305,45 @@ def geomspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """`num` numbers from start to stop with equal quotients; both of the same sign."""
-    first, last = inexact(start, "geomspace"), inexact(stop, "geomspace")
-    sign = bind(prims.sign, (first,), {})
-    from .arithmetic import absolute
-    from .elementary import exp, log
+    """`num` numbers from start to stop with equal quotients, along a new axis; both ends of one sign, or complex.
 
-    exponents = linspace(log(absolute(first)), log(absolute(last)), num, endpoint, axis=axis)
-    return cast(multiply(sign, exp(exponents)), dtype_or(dtype, exponents.dtype))
+    Known numbers that are 0 raise ValueError.
+
+    >>> tnp.geomspace(1, 1000, 4)
+    Array([   1.,   10.,  100., 1000.], dtype=float32)
+    """
+    num = _count(num, "geomspace")
+    if is_scalar(start) and is_scalar(stop):
+        if start == 0 or stop == 0:
+            raise ValueError(f"geomspace from {start} to {stop}: 0 is no end of equal quotients{at_user()}")
+        with np.errstate(all="ignore"):
+            return _rounded_once(np.geomspace(start, stop, num, endpoint), dtype)
+    from .elementary import exp, log
+    from .shapes import moveaxis
+
+    first, last = floats("geomspace", start, stop)
+    # Turned by the start's sign, or phase, so that the logarithms of real numbers are real.
+    sign = bind(prims.sign, (first,), {})
+    exponents = linspace(log(divide(first, sign)), log(divide(last, sign)), num, endpoint)
+    numbers = multiply(sign, exp(exponents))
+    # The ends are what was given, without the rounding of a logarithm.
+    position = reshape(iota(dtypes.int32, (num,), 0), (num,) + (1,) * (numbers.ndim - 1))
+    numbers = where(equal(position, 0), first, numbers)
+    if endpoint and num > 1:
+        numbers = where(equal(position, num - 1), last, numbers)
+    return cast(moveaxis(numbers, 0, axis), dtype_or(dtype, numbers.dtype))
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An N x M matrix with ones on the k-th diagonal and zeros elsewhere."""
+    """An N x M matrix with ones on the k-th diagonal and zeros elsewhere.
+
+    >>> tnp.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    >>> tnp.eye(2, 3, k=1, dtype=tnp.int32)
+    Array([[0, 1, 0],
+           [0, 0, 1]], dtype=int32)
+    """
     check_device(device, "eye")
     shape = shape_of((N, N if M is None else M), "eye")
     return cast(
@@ -244,12 +353,22 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, de
 
 
 def identity(n: int, dtype: DTypeLike = None) -> Array:
-    """The n x n matrix with ones on the diagonal and zeros elsewhere."""
+    """The n x n matrix with ones on the diagonal and zeros elsewhere.
+
+    >>> tnp.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
-    """An N x M matrix with ones on and below the k-th diagonal and zeros above."""
+    """An N x M matrix with ones on and below the k-th diagonal and zeros above.
+
+    >>> tnp.tri(2, 3)
+    Array([[1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
     shape = shape_of((N, N if M is None else M), "tri")
     below = greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
     return cast(below, dtype_or(dtype, dtypes.DEFAULT_FLOAT))
@@ -258,8 +377,20 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Array, ...]:
-    """The coordinates of a grid, one array for each of the 1-d arguments; "xy" swaps the first two axes, "ij"
-    does not."""
+    """The coordinates of a grid, one array for each of the 1-d arguments; "xy" swaps the first two axes, "ij" does not.
+
+    With `sparse` each array has size 1 along the axes of the others, to which it broadcasts.
+
+    >>> x, y = tnp.meshgrid(tnp.arange(3), tnp.arange(2))
+    >>> x
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    >>> y
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
+    >>> [a.shape for a in tnp.meshgrid(tnp.arange(3), tnp.arange(2), indexing="ij", sparse=True)]
+    [(3, 1), (1, 2)]
+    """
     arrays = [reshape(a, (a.size,)) for a in (operand(x, "meshgrid") for x in xi)]
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}{at_user()}")
@@ -277,8 +408,17 @@ def meshgrid(
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """For each axis of a grid of these sizes the positions along it, stacked (a tuple of 1-d grids, if
-    `sparse`)."""
+    """For each axis of a grid of these sizes the positions along it, stacked (a tuple of arrays that broadcast to the grid, if
+    `sparse`); int32 if no dtype is given.
+
+    >>> rows, columns = tnp.indices((2, 3))
+    >>> rows
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
+    >>> columns
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
     shape = shape_of(dimensions, "indices")
     target = dtype_or(dtype, dtypes.DEFAULT_INT)
     grids = []
@@ -296,7 +436,12 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
 def fromfunction(
     function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = None, **kwargs: Any
 ) -> Any:
-    """The function of the coordinates of a grid of this shape, called once on arrays of them."""
+    """The function of the coordinates of a grid of this shape, called once on arrays of them.
+
+    >>> tnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=tnp.int32)
+    Array([[ 0, 10, 20],
+           [ 1, 11, 21]], dtype=int32)
+    """
     sizes = shape_of(shape, "fromfunction")
     target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
     return function(*[iota(target, sizes, axis) for axis in range(len(sizes))], **kwargs)

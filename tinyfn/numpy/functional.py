@@ -28,10 +28,18 @@ from .reductions import all as all_
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None
 ) -> Callable[..., Any]:
-    """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes,
-    broadcast.
+    """The function of scalars (or of the core axes in `signature`, as "(n),(n)->()") over all other axes, broadcast.
 
-    `excluded` are positions of arguments that are passed on as they are."""
+    `excluded` are positions of arguments that are passed on as they are.
+
+    >>> step = tnp.vectorize(lambda x, low: tnp.where(x > low, 1, 0))
+    >>> step(tnp.array([[1, 2, 3]]), tnp.array([[1], [2]]))
+    Array([[0, 1, 1],
+           [0, 0, 1]], dtype=int32)
+    >>> distance = tnp.vectorize(lambda u, v: linalg.norm(u - v), signature="(n),(n)->()")
+    >>> distance(tnp.zeros((5, 1, 3)), tnp.zeros((4, 3))).shape
+    (5, 4)
+    """
     from functools import wraps
 
     from ..transforms.vmap import vmap
@@ -99,7 +107,17 @@ def vectorize(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
-    """The function of each 1-d slice along an axis; what it returns takes the place of that axis."""
+    """The function of each 1-d slice along an axis; what it returns takes the place of that axis.
+
+    Further arguments are handed on to the function, which is called once, on tracers, as in `vmap`.
+
+    >>> x = tnp.array([[1, 2, 3], [4, 5, 7]])
+    >>> tnp.apply_along_axis(tnp.diff, 1, x)
+    Array([[1, 1],
+           [1, 2]], dtype=int32)
+    >>> tnp.apply_along_axis(lambda column: column[0] * column[1], 0, x)
+    Array([ 4, 10, 21], dtype=int32)
+    """
     from ..transforms.vmap import vmap
 
     x = operand(arr, "apply_along_axis")
@@ -114,8 +132,14 @@ def apply_along_axis(
 
 @entry_point
 def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    """For each element the function (or value) of the last condition that holds there; one more, or 0, where
-    none does."""
+    """For each element the function (or value) of the last condition that holds there; one more, or 0, where none does.
+
+    The result has the dtype of x. All functions get all elements, and `args` and `kw`.
+
+    >>> x = tnp.array([-2.0, 0.0, 3.0])
+    >>> tnp.piecewise(x, [x < 0, x > 0], [lambda x: -x, 10, 7])
+    Array([ 2.,  7., 10.], dtype=float32)
+    """
     array = operand(x, "piecewise")
     if isinstance(condlist, (Array, np.ndarray)):
         stacked = o.operand(condlist)
@@ -146,17 +170,30 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    """The sizes of an array's axes."""
+    """The sizes of an array's axes.
+
+    >>> tnp.shape(tnp.zeros((2, 3))), tnp.shape(1.0)
+    ((2, 3), ())
+    """
     return operand(a, "shape").shape
 
 
 def ndim(a: ArrayLike) -> int:
-    """The number of an array's axes."""
+    """The number of an array's axes.
+
+    >>> tnp.ndim(tnp.zeros((2, 3))), tnp.ndim(1.0)
+    (2, 0)
+    """
     return operand(a, "ndim").ndim
 
 
 def size(a: ArrayLike, axis: int | None = None) -> Any:
-    """The number of elements, or the size along an axis."""
+    """The number of elements, or the size along an axis.
+
+    >>> x = tnp.zeros((2, 3))
+    >>> tnp.size(x), tnp.size(x, 1)
+    (6, 3)
+    """
     x = operand(a, "size")
     return x.size if axis is None else x.shape[axis]
 
@@ -164,13 +201,24 @@ def size(a: ArrayLike, axis: int | None = None) -> Any:
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close, |a - b| <= atol + rtol * |b|, as a bool array."""
+    """Whether all elements are close, |a - b| <= atol + rtol * |b|, as a bool array.
+
+    >>> tnp.allclose(tnp.array([1.0, 2.0]), tnp.array([1.0, 2.00001]))
+    Array(True, dtype=bool)
+    >>> tnp.allclose(tnp.nan, tnp.nan), tnp.allclose(tnp.nan, tnp.nan, equal_nan=True)
+    (Array(False, dtype=bool), Array(True, dtype=bool))
+    """
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool
-    array."""
+    """Whether two arrays have one shape and equal elements (NaN equal to NaN, if `equal_nan`), as a bool array.
+
+    >>> tnp.array_equal(tnp.array([1, 2]), tnp.array([1.0, 2.0]))
+    Array(True, dtype=bool)
+    >>> tnp.array_equal(tnp.ones((2, 1)), tnp.ones(2))
+    Array(False, dtype=bool)
+    """
     x, y = operands("array_equal", a1, a2)
     if x.shape != y.shape:
         return o.scalar(False, dtypes.bool_)
@@ -179,7 +227,11 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether two arrays broadcast to one shape and are equal there, as a bool array."""
+    """Whether two arrays broadcast to one shape and are equal there, as a bool array.
+
+    >>> tnp.array_equiv(tnp.ones((2, 1)), tnp.ones(2))
+    Array(True, dtype=bool)
+    """
     try:
         return all_(equal(a1, a2))
     except ValueError:
@@ -187,32 +239,56 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether it is a number, or an array without axes."""
+    """Whether it is a number, or an array without axes.
+
+    >>> tnp.isscalar(1.0), tnp.isscalar(tnp.array(1.0)), tnp.isscalar(tnp.array([1.0]))
+    (True, True, False)
+    """
     return isinstance(element, (bool, int, float, complex, np.generic)) or getattr(element, "ndim", None) == 0
 
 
 def iterable(y: Any) -> bool:
-    """Whether it can be iterated over."""
+    """Whether it can be iterated over.
+
+    >>> tnp.iterable(tnp.zeros(2)), tnp.iterable(tnp.zeros(()))
+    (True, False)
+    """
     return getattr(y, "ndim", 1) != 0 and hasattr(y, "__iter__")
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether its dtype is complex."""
+    """Whether its dtype is complex.
+
+    >>> tnp.iscomplexobj(tnp.array([1 + 0j])), tnp.iscomplexobj(1.0)
+    (True, False)
+    """
     return isinstance(x, complex) or dtypes.kind(_dtype_of(x)) == "complex"
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether its dtype is not complex."""
+    """Whether its dtype is not complex.
+
+    >>> tnp.isrealobj(tnp.array([1 + 0j])), tnp.isrealobj(1.0)
+    (False, True)
+    """
     return not iscomplexobj(x)
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Whether each element has an imaginary part that is not 0."""
+    """Whether each element has an imaginary part that is not 0.
+
+    >>> tnp.iscomplex(tnp.array([1 + 1j, 1 + 0j]))
+    Array([ True, False], dtype=bool)
+    """
     return o.not_equal(imag(x), 0)
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Whether each element has no imaginary part."""
+    """Whether each element has no imaginary part.
+
+    >>> tnp.isreal(tnp.array([1 + 1j, 1 + 0j]))
+    Array([False,  True], dtype=bool)
+    """
     return o.invert(iscomplex(x))
 
 
@@ -237,7 +313,11 @@ _CLASS_OF_KIND: dict[str, Any] = {
 
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether a dtype is another or belongs to an abstract one: `generic`, `number`, `integer`, `floating`, ...; of random keys
-    `tinyfn.dtypes.prng_key`."""
+    `tinyfn.dtypes.prng_key`.
+
+    >>> tnp.issubdtype(tnp.bfloat16, tnp.floating), tnp.issubdtype(tnp.int32, tnp.int64)
+    (True, False)
+    """
     abstract = any(arg1 is c for c in _ABSTRACT)
     if any(arg2 is c for c in _ABSTRACT):
         return issubclass(arg1 if abstract else _CLASS_OF_KIND[dtypes.kind(_dtype_of(arg1))], arg2)
@@ -245,8 +325,12 @@ def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real
-    floating", "complex floating", "numeric", a dtype, or one of a tuple of those."""
+    """Whether a dtype is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+    floating", "numeric", a dtype, or one of a tuple of those.
+
+    >>> tnp.isdtype(tnp.uint8, "integral"), tnp.isdtype(tnp.uint8, ("bool", tnp.float32))
+    (True, False)
+    """
     target = dtypes.canonical(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(target, k) for k in kind)
@@ -266,7 +350,11 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
 
 
 def result_type(*args: Any) -> dtypes.DType:
-    """The dtype that an operation on these arrays, numbers and dtypes gives; Python numbers are weak."""
+    """The dtype that an operation on these arrays, numbers and dtypes gives; Python numbers are weak.
+
+    >>> tnp.result_type(tnp.int32, tnp.float16), tnp.result_type(tnp.zeros(2, tnp.int8), 1.5)
+    (dtype('float16'), dtype('float32'))
+    """
     if not args:
         raise ValueError(f"result_type needs an argument{at_user()}")
     found: dtypes.DType | None = None
@@ -291,14 +379,23 @@ def _is_number_type(x: Any) -> bool:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtypes.DType:
-    """The dtype that an operation on arrays of two dtypes gives; `int`, `float` and `complex` are weak."""
+    """The dtype that an operation on arrays of two dtypes gives; `int`, `float` and `complex` are weak.
+
+    >>> tnp.promote_types(tnp.int64, tnp.float16), tnp.promote_types(tnp.uint8, tnp.int8), tnp.promote_types(tnp.int8, int)
+    (dtype('float16'), dtype('int16'), dtype('int8'))
+    """
     weak = _is_number_type(a), _is_number_type(b)
     return dtypes.promote_pair(dtypes.canonical(a), weak[0], dtypes.canonical(b), weak[1])[0]
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
-    """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are
-    all."""
+    """Whether a cast is allowed: "safe" ones keep every value, "same_kind" ones the kind, and "unsafe" are all.
+
+    >>> tnp.can_cast(tnp.int8, tnp.int32), tnp.can_cast(tnp.int32, tnp.float32)
+    (True, False)
+    >>> tnp.can_cast(tnp.int32, tnp.float32, "same_kind"), tnp.can_cast(tnp.float32, tnp.int32, "same_kind")
+    (True, False)
+    """
     first, second = _dtype_of(from_), dtypes.canonical(to)
     if first is second or (casting == "unsafe" and dtypes.key not in (first, second)):
         return True
@@ -320,7 +417,11 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
 
 
 class FloatInfo:
-    """Limits of a float dtype, as Python's floats and integers."""
+    """Limits of a float dtype, as Python's floats and integers; what `finfo` gives.
+
+    >>> tnp.finfo(tnp.float16)
+    finfo(dtype=float16, min=-65504.0, max=65504.0, eps=0.0009765625, tiny=6.103515625e-05)
+    """
 
     def __init__(self, dtype: dtypes.DType):
         found = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
@@ -343,10 +444,18 @@ def _float_info(dtype: dtypes.DType) -> FloatInfo:
 
 
 def finfo(dtype: Any) -> FloatInfo:
-    """Limits of a float dtype (of a complex one's parts): max, min, tiny, eps, bits, nmant, ... as Python's numbers."""
+    """Limits of a float dtype (of a complex one's parts): max, min, tiny, eps, bits, nmant, ... as Python's numbers.
+
+    >>> tnp.finfo(tnp.float32).eps == 2**-23, tnp.finfo(tnp.bfloat16).max, tnp.finfo(tnp.complex64).bits
+    (True, 3.3895313892515355e+38, 32)
+    """
     return _float_info(_dtype_of(dtype))
 
 
 def iinfo(dtype: Any) -> Any:
-    """Limits of an integer dtype: max, min, bits."""
+    """Limits of an integer dtype: max, min, bits.
+
+    >>> tnp.iinfo(tnp.int8).min, tnp.iinfo(tnp.int8).max, tnp.iinfo(tnp.uint16).bits
+    (-128, 127, 16)
+    """
     return ml_dtypes.iinfo(_dtype_of(dtype))  # type: ignore[no-untyped-call]

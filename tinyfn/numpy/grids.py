@@ -12,7 +12,7 @@ from ..trace.array import Array
 from ..trace.index import reshape as reshaped
 from .arithmetic import abs as abs_
 from .arithmetic import multiply, subtract
-from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand
+from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand, promoted
 from .conversion import array
 from .creation import arange, linspace, meshgrid
 from .elementary import cos, sqrt
@@ -34,7 +34,19 @@ def _range(part: slice) -> Array:
 
 
 class _Grid:
-    """`mgrid[0:3, 0:1:5j]`: the coordinates of a grid, stacked; `ogrid`: a tuple of arrays that broadcast to it."""
+    """`mgrid[0:3, 0:1:5j]`: the coordinates of a grid, stacked; `ogrid`: a tuple of arrays that broadcast to it.
+
+    All have one dtype. An imaginary step is a number of points, of which the end is the last.
+
+    >>> tnp.mgrid[0:2, 0:3].shape
+    (2, 2, 3)
+    >>> x, y = tnp.ogrid[0:2, 0:1:3j]
+    >>> x
+    Array([[0.],
+           [1.]], dtype=float32)
+    >>> y
+    Array([[0. , 0.5, 1. ]], dtype=float32)
+    """
 
     def __init__(self, sparse: bool):
         self._sparse = sparse
@@ -42,7 +54,8 @@ class _Grid:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _range(key)
-        axes = meshgrid(*[_range(part) for part in key], indexing="ij", sparse=self._sparse)
+        ranges = promoted(*[_range(part) for part in key])
+        axes = meshgrid(*ranges, indexing="ij", sparse=self._sparse)
         return axes if self._sparse else stack(axes)
 
 
@@ -50,7 +63,19 @@ mgrid, ogrid = _Grid(False), _Grid(True)
 
 
 class _Joined:
-    """`r_[0:3, 5, x]`: slices, numbers and arrays one after another; `c_` as the columns of a matrix."""
+    """`r_[0:3, 5, x]`: slices, numbers and arrays one after another; `c_` as the columns of a matrix.
+
+    Text in front, "axis,axes,place", says which axis to join along, how many axes arrays have at least, and where their own go.
+
+    >>> tnp.r_[0:3, 9, tnp.array([1, 2])]
+    Array([0, 1, 2, 9, 1, 2], dtype=int32)
+    >>> tnp.c_[tnp.array([1, 2]), tnp.array([3, 4])]
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    >>> tnp.r_["0,2", tnp.array([1, 2]), tnp.array([3, 4])]
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
 
     def __init__(self, columns: bool):
         self._columns = columns
@@ -93,7 +118,13 @@ r_, c_ = _Joined(False), _Joined(True)
 
 
 def block(arrays: Any) -> Array:
-    """Nested lists of blocks joined: the innermost along the last axis, the next along the one before, and so on."""
+    """Nested lists of blocks joined: the innermost along the last axis, the next along the one before, and so on.
+
+    >>> tnp.block([[tnp.eye(2), tnp.zeros((2, 1))], [tnp.ones((1, 2)), 5.0]])
+    Array([[1., 0., 0.],
+           [0., 1., 0.],
+           [1., 1., 5.]], dtype=float32)
+    """
 
     def depth(x: Any) -> int:
         return 1 + max([depth(part) for part in x], default=0) if isinstance(x, list) else 0
@@ -117,7 +148,11 @@ def block(arrays: Any) -> Array:
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis."""
+    """`split` along the third axis.
+
+    >>> [part.shape for part in tnp.dsplit(tnp.zeros((2, 3, 4)), 2)]
+    [(2, 3, 2), (2, 3, 2)]
+    """
     return split_(ary, indices_or_sections, 2)
 
 
@@ -129,19 +164,33 @@ def _matrix(arr: ArrayLike, what: str) -> tuple[int, int]:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """The positions on and below the k-th diagonal of a matrix."""
+    """The positions on and below the k-th diagonal of a matrix.
+
+    >>> tnp.tril_indices_from(tnp.zeros((2, 3)))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = _matrix(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """The positions on and above the k-th diagonal of a matrix."""
+    """The positions on and above the k-th diagonal of a matrix.
+
+    >>> tnp.triu_indices_from(tnp.zeros((2, 3)), k=1)
+    (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
+    """
     rows, columns = _matrix(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """The positions of the diagonal of an array whose axes have one size."""
+    """The positions of the diagonal of an array whose axes have one size.
+
+    >>> x = tnp.zeros((2, 2))
+    >>> x.at[tnp.diag_indices_from(x)].set(7.0)
+    Array([[7., 0.],
+           [0., 7.]], dtype=float32)
+    """
     x = operand(arr, "diag_indices_from")
     if x.ndim < 2 or len(set(x.shape)) != 1:
         raise ValueError(
@@ -153,7 +202,11 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
-    """The positions where mask_func(ones((n, n)), k) is not 0; `size` as for `nonzero`."""
+    """The positions where mask_func(ones((n, n)), k) is not 0; `size` as for `nonzero`.
+
+    >>> tnp.mask_indices(3, tnp.triu, 1)
+    (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
+    """
     from .creation import ones
     from .indexing import nonzero
 
@@ -161,7 +214,13 @@ def mask_indices(
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
-    """The function of the array and each axis in turn; axes that it takes away are put back with size 1."""
+    """The function of the array and each axis in turn; axes that it takes away are put back with size 1.
+
+    >>> tnp.apply_over_axes(tnp.sum, tnp.ones((2, 3, 4)), (0, 2))
+    Array([[[8.],
+            [8.],
+            [8.]]], dtype=float32)
+    """
     result = operand(a, "apply_over_axes")
     for axis in (axes,) if isinstance(axes, int) else axes:
         place = axis % result.ndim
@@ -182,27 +241,48 @@ def _window(m: int, dtype: DTypeLike, values: Callable[[Array], Array]) -> Array
 
 
 def bartlett(M: int) -> Array:
-    """The triangular window."""
+    """The triangular window of M points, from 0 over 1 to 0.
+
+    >>> tnp.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _window(M, None, lambda t: subtract(1.0, abs_(subtract(multiply(t, 2.0), 1.0))))
 
 
 def hanning(M: int) -> Array:
-    """The Hann window, 0.5 - 0.5 cos(2 pi t)."""
+    """The Hann window of M points, 0.5 - 0.5 cos(2 pi t) for t from 0 to 1.
+
+    >>> tnp.hanning(5).round(4)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _window(M, None, lambda t: 0.5 - 0.5 * cos(2 * np.pi * t))
 
 
 def hamming(M: int) -> Array:
-    """The Hamming window, 0.54 - 0.46 cos(2 pi t)."""
+    """The Hamming window of M points, 0.54 - 0.46 cos(2 pi t) for t from 0 to 1.
+
+    >>> tnp.hamming(5).round(4)
+    Array([0.08, 0.54, 1.  , 0.54, 0.08], dtype=float32)
+    """
     return _window(M, None, lambda t: 0.54 - 0.46 * cos(2 * np.pi * t))
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window, 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t)."""
+    """The Blackman window of M points, 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t) for t from 0 to 1.
+
+    >>> tnp.blackman(5)[1:4].round(4)
+    Array([0.34, 1.  , 0.34], dtype=float32)
+    """
     return _window(M, None, lambda t: 0.42 - 0.5 * cos(2 * np.pi * t) + 0.08 * cos(4 * np.pi * t))
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The Kaiser window, I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta); a greater beta has lower side lobes."""
+    """The Kaiser window of M points, I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta) for t from 0 to 1; a greater beta has lower side
+    lobes.
+
+    >>> tnp.kaiser(5, 3.0).round(4)
+    Array([0.2049, 0.7269, 1.    , 0.7269, 0.2049], dtype=float32)
+    """
     from ..scipy.special import i0
 
     # 1 - (2 t - 1)^2 is 4 t (1 - t), which is 0 at both ends and never negative.

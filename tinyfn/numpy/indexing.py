@@ -60,9 +60,18 @@ def take(
 ) -> Array:
     """The elements at positions along an axis (of the raveled array, for None).
 
-    Positions out of bounds that are data give `fill_value` (NaN, the least signed or greatest unsigned
-    integer); modes "clip" and "wrap" move them. A position that is a Python or NumPy integer raises
-    IndexError instead."""
+    Positions out of bounds that are data give `fill_value` (NaN, the least signed or greatest unsigned integer); modes "clip" and
+    "wrap" move them. A position that is a Python or NumPy integer raises IndexError instead.
+
+    >>> x = tnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> tnp.take(x, tnp.array([2, 0]), axis=1)
+    Array([[3., 1.],
+           [6., 4.]], dtype=float32)
+    >>> tnp.take(x, tnp.array([0, 7]))
+    Array([ 1., nan], dtype=float32)
+    >>> tnp.take(x, tnp.array([0, 7]), mode="wrap")
+    Array([1., 2.], dtype=float32)
+    """
     x = operand(a, "take")
     if isinstance(indices, (list, tuple)):
         raise TypeError(
@@ -84,8 +93,17 @@ def take_along_axis(
 ) -> Array:
     """For each slice of `indices` along an axis the elements of that slice of `arr`; other axes broadcast.
 
-    Positions out of bounds give `fill_value` (NaN, the least signed or greatest unsigned integer), or are
-    moved within bounds in mode "clip"."""
+    Positions out of bounds give `fill_value` (NaN, the least signed or greatest unsigned integer), or are moved within bounds in
+    mode "clip".
+
+    >>> x = tnp.array([[3, 1, 2], [4, 6, 5]])
+    >>> tnp.take_along_axis(x, tnp.argsort(x, axis=1)[:, :2], axis=1)
+    Array([[1, 2],
+           [4, 5]], dtype=int32)
+    >>> tnp.take_along_axis(x, tnp.argmax(x, axis=1, keepdims=True), axis=1)
+    Array([[3],
+           [6]], dtype=int32)
+    """
     x, positions = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
     if not dtypes.is_integer(positions.dtype):
         raise TypeError(f"take_along_axis: indices must be integers, not {described(positions)}{at_user()}")
@@ -123,8 +141,13 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do
-    not change."""
+    """`arr` with the elements that `take_along_axis` reads replaced; it needs inplace=False, since arrays do not change.
+
+    >>> x = tnp.array([[3, 1, 2], [4, 6, 5]])
+    >>> tnp.put_along_axis(x, tnp.array([[0], [1]]), 9, axis=1, inplace=False)
+    Array([[9, 1, 2],
+           [4, 9, 5]], dtype=int32)
+    """
     _check_not_in_place(inplace, "put_along_axis")
     x, positions = operand(arr, "put_along_axis"), operand(indices, "put_along_axis")
     if axis is None:
@@ -154,7 +177,12 @@ def put(
     """`a` with the elements at positions `ind` of its flat order replaced by the elements of v, which are repeated as needed.
 
     `mode` "clip" or "wrap" brings positions within bounds; else those out of bounds are an error where they are known, and
-    left out where not. It needs inplace=False, since arrays do not change."""
+    left out where not. It needs inplace=False, since arrays do not change.
+
+    >>> tnp.put(tnp.zeros((2, 3)), tnp.array([0, 4]), tnp.array([7.0, 8.0]), inplace=False)
+    Array([[7., 0., 0.],
+           [0., 8., 0.]], dtype=float32)
+    """
     _check_not_in_place(inplace, "put")
     if mode not in (None, "clip", "wrap"):
         raise ValueError(f"put: mode must be None, 'clip' or 'wrap', not {mode!r}{at_user()}")
@@ -174,7 +202,12 @@ def put(
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """`arr` with the elements where the mask holds replaced by those of `vals` in turn, which are repeated as needed.
 
-    It needs inplace=False, since arrays do not change."""
+    It needs inplace=False, since arrays do not change.
+
+    >>> x = tnp.arange(5)
+    >>> tnp.place(x, x > 1, tnp.array([10, 20]), inplace=False)
+    Array([ 0,  1, 10, 20, 10], dtype=int32)
+    """
     _check_not_in_place(inplace, "place")
     x, holds = operand(arr, "place"), cast(operand(mask, "place"), dtypes.bool_)
     values = operand(vals, "place") if not isinstance(vals, (list, tuple)) else o.operand(np.asarray(vals))
@@ -188,8 +221,15 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """For each element of `a` the element there of that one of the choices; mode "clip" or "wrap" for what is
-    out of range."""
+    """For each element of `a` the element there of that one of the choices, which broadcast.
+
+    What is out of range raises ValueError in mode "raise", which must know its values; "clip" and "wrap" move it.
+
+    >>> tnp.choose(tnp.array([0, 1, 0]), [tnp.array([1, 2, 3]), tnp.array([10, 20, 30])])
+    Array([ 1, 20,  3], dtype=int32)
+    >>> tnp.choose(tnp.array([-1, 5]), [tnp.array([1, 2]), tnp.array([10, 20])], mode="clip")
+    Array([ 1, 20], dtype=int32)
+    """
     options = promoted(*sequence(choices, "choose"))
     chosen = number(a, "choose")
     count = len(options)
@@ -206,7 +246,12 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 
 
 def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
-    """For each element that of the first choice whose condition holds there, or the default."""
+    """For each element that of the first choice whose condition holds there, or the default.
+
+    >>> x = tnp.arange(5)
+    >>> tnp.select([x < 1, x < 3], [x + 10, -x], default=7)
+    Array([10, -1, -2,  7,  7], dtype=int32)
+    """
     conditions, choices = list(condlist), list(choicelist)
     if len(conditions) != len(choices) or not conditions:
         raise ValueError(f"select: {len(conditions)} conditions for {len(choices)} choices{at_user()}")
@@ -229,7 +274,13 @@ def _positions(x: ArrayLike, what: str) -> Array:
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
-    """Positions in the raveled array as one array of positions for each axis."""
+    """Positions in the raveled array as one array of positions for each axis, int32 (int64 for 64-bit positions).
+
+    Negative ones count from the end; those out of bounds are clipped.
+
+    >>> tnp.unravel_index(tnp.array([0, 4, 5]), (2, 3))
+    (Array([0, 1, 1], dtype=int32), Array([0, 1, 2], dtype=int32))
+    """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     rest = _positions(indices, "unravel_index")
     total = prod(sizes)
@@ -247,8 +298,15 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C"
 ) -> Array:
-    """One array of positions for each axis as positions in the raveled array; modes "raise" (known ones
-    only), "clip", "wrap"."""
+    """One array of positions for each axis as positions in the raveled array.
+
+    Positions out of bounds raise ValueError in mode "raise", which must know their values; "clip" and "wrap" move them.
+
+    >>> tnp.ravel_multi_index((tnp.array([0, 1]), tnp.array([2, 1])), (2, 3))
+    Array([2, 4], dtype=int32)
+    >>> tnp.ravel_multi_index((tnp.array([0, 5]), tnp.array([2, 1])), (2, 3), mode="clip")
+    Array([2, 4], dtype=int32)
+    """
     arrays = [_positions(i, "ravel_multi_index") for i in multi_index]
     if len(arrays) != len(dims):
         raise ValueError(f"ravel_multi_index: {len(arrays)} positions for {len(dims)} axes{at_user()}")
@@ -272,7 +330,13 @@ def ravel_multi_index(
 
 
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """1-d arrays of positions (or masks), shaped so that indexing with them takes the whole grid."""
+    """1-d arrays of positions (or masks), shaped so that indexing with them takes the whole grid.
+
+    >>> x = tnp.arange(12).reshape(3, 4)
+    >>> x[tnp.ix_(tnp.array([0, 2]), tnp.array([1, 3]))]
+    Array([[ 1,  3],
+           [ 9, 11]], dtype=int32)
+    """
     arrays = [operand(a, "ix_") for a in args]
     results = []
     for i, a in enumerate(arrays):
@@ -288,8 +352,13 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The positions of the elements that are not 0, one int32 array for each axis.
 
-    Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value`
-    (0)."""
+    Under jit `size` is needed: positions beyond it are left out, and places left over get `fill_value` (0).
+
+    >>> tnp.nonzero(tnp.array([[0, 3], [4, 0]]))
+    (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
+    >>> tnp.nonzero(tnp.array([0, 5, 0, 7]), size=3, fill_value=-1)
+    (Array([ 1,  3, -1], dtype=int32),)
+    """
     x = number(a, "nonzero")
     if x.ndim == 0:
         raise ValueError(f"nonzero of a scalar; use atleast_1d first{at_user()}")
@@ -318,7 +387,12 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions of the elements that are not 0, one row for each; `size` as for `nonzero`."""
+    """The positions of the elements that are not 0, one row for each; `size` as for `nonzero`.
+
+    >>> tnp.argwhere(tnp.array([[0, 3], [4, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
     x = operand(a, "argwhere")
     if x.ndim == 0:
         count = nonzero(reshape(x, (1,)), size=size)[0].shape[0]
@@ -328,7 +402,11 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions in the raveled array of the elements that are not 0; `size` as for `nonzero`."""
+    """The positions in the raveled array of the elements that are not 0; `size` as for `nonzero`.
+
+    >>> tnp.flatnonzero(tnp.array([[0, 3], [4, 0]]))
+    Array([1, 2], dtype=int32)
+    """
     x = operand(a, "flatnonzero")
     return nonzero(reshape(x, (x.size,)), size=size, fill_value=fill_value)[0]
 
@@ -350,7 +428,13 @@ def compress(
 ) -> Array:
     """The slices along an axis for which a 1-d condition holds.
 
-    Under jit `size` is needed: slices beyond it are left out, and places left over get `fill_value`."""
+    Under jit `size` is needed: slices beyond it are left out, and places left over get `fill_value`.
+
+    >>> x = tnp.array([[1, 2], [3, 4], [5, 6]])
+    >>> tnp.compress(tnp.array([True, False, True]), x, axis=0)
+    Array([[1, 2],
+           [5, 6]], dtype=int32)
+    """
     holds, x = operand(condition, "compress"), operand(a, "compress")
     if holds.ndim != 1:
         raise ValueError(f"compress takes a 1-d condition, not {described(holds)}{at_user()}")
@@ -366,7 +450,14 @@ def compress(
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements for which a condition holds, raveled; `size` as for `compress`."""
+    """The elements for which a condition holds, raveled; `size` as for `compress`.
+
+    >>> x = tnp.array([[1, 2], [3, 4]])
+    >>> tnp.extract(x % 2 == 0, x)
+    Array([2, 4], dtype=int32)
+    >>> tinyfn.jit(lambda x: tnp.extract(x > 1, x, size=4))(x)
+    Array([2, 3, 4, 0], dtype=int32)
+    """
     holds = operand(condition, "extract")
     return compress(reshape(holds, (holds.size,)), arr, size=size, fill_value=fill_value)
 
@@ -374,7 +465,14 @@ def extract(
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """The array without the slices at positions along an axis, which must be known unless they are said to be unique."""
+    """The array without the slices at positions along an axis, which must be known unless they are said to be unique.
+
+    >>> tnp.delete(tnp.array([10, 11, 12, 13]), 1)
+    Array([10, 12, 13], dtype=int32)
+    >>> tnp.delete(tnp.array([[1, 2, 3], [4, 5, 6]]), slice(0, 2), axis=1)
+    Array([[3],
+           [6]], dtype=int32)
+    """
     x = operand(arr, "delete")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -390,7 +488,14 @@ def delete(
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """The array with values put in before known positions along an axis."""
+    """The array with values put in before known positions along an axis.
+
+    >>> tnp.insert(tnp.array([10, 11, 12]), 1, 99)
+    Array([10, 99, 11, 12], dtype=int32)
+    >>> tnp.insert(tnp.array([[1, 2], [3, 4]]), 1, tnp.array([8, 9]), axis=1)
+    Array([[1, 8, 2],
+           [3, 9, 4]], dtype=int32)
+    """
     x = operand(arr, "insert")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0

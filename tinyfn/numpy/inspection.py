@@ -33,22 +33,38 @@ def namespace(version: str | None = None) -> ModuleType:
 
 
 class Info:
-    """The answers of `__array_namespace_info__`."""
+    """The answers of `__array_namespace_info__`, by the Python array API standard."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Whether boolean masks index arrays and results' shapes may depend on values (both do outside of jit)."""
+        """Whether boolean masks index arrays and results' shapes may depend on values (both do outside of jit).
+
+        >>> tnp.__array_namespace_info__().capabilities()["boolean indexing"]
+        True
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Where arrays are unless a device is given."""
+        """Where arrays are unless a device is given.
+
+        >>> tnp.__array_namespace_info__().default_device()
+        'cpu'
+        """
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
-        """All devices."""
+        """All devices.
+
+        >>> tnp.__array_namespace_info__().devices()
+        ('cpu',)
+        """
         return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtypes.DType]:
-        """The dtypes of arrays made without a dtype, by kind."""
+        """The dtypes of arrays made without a dtype, by kind.
+
+        >>> tnp.__array_namespace_info__().default_dtypes()["real floating"]
+        dtype('float32')
+        """
         check_device(device, "default_dtypes")
         return {
             "real floating": dtypes.DEFAULT_FLOAT,
@@ -58,7 +74,11 @@ class Info:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtypes.DType]:
-        """The standard's dtypes by name, of one kind (a string as for `isdtype`, or a tuple of them) or of all."""
+        """The standard's dtypes by name, of one kind (a string as for `isdtype`, or a tuple of them) or of all.
+
+        >>> list(tnp.__array_namespace_info__().dtypes(kind="signed integer"))
+        ['int8', 'int16', 'int32', 'int64']
+        """
         check_device(device, "dtypes")
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for one in kinds:
@@ -70,5 +90,9 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """The namespace's capabilities, devices and dtypes, as the Python array API standard has them."""
+    """The namespace's capabilities, devices and dtypes, as the Python array API standard has them.
+
+    >>> tnp.__array_namespace_info__().default_dtypes()["integral"]
+    dtype('int32')
+    """
     return Info()

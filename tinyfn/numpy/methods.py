@@ -25,21 +25,35 @@ from .common import bind
 
 
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
-    """The elements in another shape, given as one tuple or as several sizes; one size may be -1."""
+    """The elements in another shape, given as one tuple or as several sizes; one size may be -1.
+
+    >>> tnp.arange(6).reshape(2, -1)
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    """
     return shapes.reshape(
         self, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape, order
     )
 
 
 def _transpose(self: Array, *axes: Any) -> Array:
-    """The axes in another order, given as one tuple or as several numbers, or in reverse."""
+    """The axes in another order, given as one tuple or as several numbers, or in reverse.
+
+    >>> x = tnp.zeros((2, 3, 4))
+    >>> x.transpose().shape, x.transpose(1, 0, 2).shape
+    ((4, 3, 2), (3, 2, 4))
+    """
     if not axes or axes[0] is None:
         return shapes.transpose(self)
     return shapes.transpose(self, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
 
 
 def _view(self: Array, dtype: Any = None) -> Array:
-    """The same bits read as another dtype of the same width."""
+    """The same bits read as another dtype of the same width; raises TypeError for another width.
+
+    >>> tnp.array([1.0]).view(tnp.int32) == 127 << 23
+    Array([ True], dtype=bool)
+    """
     from ..trace import dtype as dtypes
     from ..trace import prims
 
@@ -47,14 +61,23 @@ def _view(self: Array, dtype: Any = None) -> Array:
 
 
 def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """The module of functions that work on it, by the Python array API standard."""
+    """The module of functions that work on it, by the Python array API standard.
+
+    >>> tnp.zeros(2).__array_namespace__() is tnp
+    True
+    """
     from . import inspection
 
     return inspection.namespace(api_version)
 
 
 def _to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
-    """The array itself, since there is one device, "cpu"; raises ValueError for another."""
+    """The array itself, since there is one device, "cpu"; raises ValueError for another.
+
+    >>> x = tnp.zeros(2)
+    >>> x.to_device("cpu") is x
+    True
+    """
     common.check_device(device, "to_device")
     if stream is not None:
         raise ValueError(f"to_device: the CPU has no streams{common.at_user()}")
@@ -62,11 +85,18 @@ def _to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
 
 
 def _copy_to_host_async(self: Array) -> None:
-    """Nothing: values are in the host's memory when an array is made."""
+    """Nothing: values are in the host's memory when an array is made.
+
+    >>> tnp.zeros(2).copy_to_host_async()
+    """
 
 
 def _tobytes(self: Array, order: str = "C") -> bytes:
-    """The bytes of the elements in order."""
+    """The bytes of the elements in order.
+
+    >>> tnp.array([1, 2], tnp.uint8).tobytes() == bytes([1, 2])
+    True
+    """
     return self.value.tobytes(order)  # type: ignore[arg-type]
 
 

@@ -46,17 +46,31 @@ def _aligned(a1: ArrayLike, a2: ArrayLike, what: str) -> list[Array]:
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The sum of two polynomials."""
+    """The sum of two polynomials, with as many coefficients as the longer one.
+
+    >>> tnp.polyadd(tnp.array([1, 2, 3]), tnp.array([10, 20]))
+    Array([ 1, 12, 23], dtype=int32)
+    """
     return add(*_aligned(a1, a2, "polyadd"))
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials."""
+    """The difference of two polynomials, with as many coefficients as the longer one.
+
+    >>> tnp.polysub(tnp.array([1, 2, 3]), tnp.array([10, 20]))
+    Array([  1,  -8, -17], dtype=int32)
+    """
     return subtract(*_aligned(a1, a2, "polysub"))
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials. Leading zeros are kept, unless the factors' are to be trimmed, which must be known then."""
+    """The product of two polynomials, with m + n - 1 coefficients.
+
+    Leading zeros are kept, unless the factors' are to be trimmed, which must be known then.
+
+    >>> tnp.polymul(tnp.array([1, 2]), tnp.array([1, -2]))
+    Array([ 1,  0, -4], dtype=int32)
+    """
     x, y = promoted(_vector(a1, "polymul"), _vector(a2, "polymul"))
     return convolve(_trimmed(x), _trimmed(y)) if trim_leading_zeros else convolve(x, y)
 
@@ -70,7 +84,12 @@ def _trimmed(x: Array) -> Array:
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """The quotient and the rest of u / v, whose first coefficient must not be 0.
 
-    The rest has as many coefficients as u, or, with `trim_leading_zeros` and known values, no leading zeros."""
+    The rest has as many coefficients as u, or, with `trim_leading_zeros` and known values, no leading zeros.
+
+    >>> quotient, rest = tnp.polydiv(tnp.array([1.0, 0.0, -3.0]), tnp.array([1.0, -1.0]))
+    >>> quotient, rest
+    (Array([1., 1.], dtype=float32), Array([ 0.,  0., -2.], dtype=float32))
+    """
     rest, divisor = promoted(
         inexact(_vector(u, "polydiv"), "polydiv"), inexact(_vector(v, "polydiv"), "polydiv")
     )
@@ -86,7 +105,13 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """The m-th derivative of a polynomial."""
+    """The m-th derivative of a polynomial, with m coefficients less.
+
+    >>> tnp.polyder(tnp.array([1, 2, 3]))
+    Array([2, 2], dtype=int32)
+    >>> tnp.polyder(tnp.array([1, 2, 3]), 2)
+    Array([2], dtype=int32)
+    """
     x = _vector(p, "polyder")
     if m < 0:
         raise ValueError(f"polyder: m={m} must be 0 or more{at_user()}")
@@ -98,7 +123,13 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
-    """The m-th integral of a polynomial with the constants k (0), the first being that of the first integration."""
+    """The m-th integral of a polynomial with the constants k (0), the first being that of the first integration.
+
+    It has m coefficients more. Integers become float32.
+
+    >>> tnp.polyint(tnp.array([3, 2, 1]), k=7)
+    Array([1., 1., 1., 7.], dtype=float32)
+    """
     x = inexact(_vector(p, "polyint"), "polyint")
     constants = full_of(0, x.dtype, (m,)) if k is None else o.broadcast_to(_vector(k, "polyint"), (m,))
     for i in range(m):
@@ -109,7 +140,11 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The polynomial with the first coefficient 1 that has these zeros, or the eigenvalues of a square matrix as zeros."""
+    """The polynomial with the first coefficient 1 that has these zeros, or the eigenvalues of a square matrix as zeros.
+
+    >>> tnp.poly(tnp.array([1.0, -2.0]))
+    Array([ 1.,  1., -2.], dtype=float32)
+    """
     zeros = inexact(seq_of_zeros, "poly")
     if zeros.ndim == 2:
         from ..linalg import eigvals
@@ -125,7 +160,11 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The complex zeros of a polynomial: the eigenvalues of its companion matrix.
 
     Zeros in front and at the end are taken off first, so p must be known; without `strip_zeros` its first coefficient must
-    not be 0, and p may be traced."""
+    not be 0, and p may be traced.
+
+    >>> tnp.roots(tnp.array([1.0, -3.0, 2.0])).real.sort().round(3)
+    Array([1., 2.], dtype=float32)
+    """
     from ..linalg import eigvals
 
     x = inexact(_vector(p, "roots"), "roots")
@@ -161,7 +200,15 @@ def polyfit(
 
     x has shape (n,), y (n,) or (n, k); the result (deg + 1,) or (deg + 1, k). Half precision is fitted in float32. With `full`
     also what `lstsq` says of the scaled system, and rcond; with `cov` also the coefficients' covariance, scaled by
-    chi2 / (n - deg - 1), or ("unscaled") as it is for weights of 1 / sigma."""
+    chi2 / (n - deg - 1), or ("unscaled") as it is for weights of 1 / sigma.
+
+    >>> x = tnp.array([0.0, 1.0, 2.0, 3.0])
+    >>> tnp.polyfit(x, 2.0 * x + 1.0, 1).round(3)
+    Array([2., 1.], dtype=float32)
+    >>> coefficients, covariance = tnp.polyfit(x, tnp.array([1.0, 3.0, 4.0, 8.0]), 1, cov=True)
+    >>> covariance.shape
+    (2, 2)
+    """
     from ..linalg import inv, lstsq
     from .arithmetic import square
     from .elementary import sqrt

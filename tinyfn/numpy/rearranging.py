@@ -36,7 +36,14 @@ from .shapes import ravel, swapaxes
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """The whole array repeated along each axis."""
+    """The whole array repeated along each axis.
+
+    >>> tnp.tile(tnp.array([1, 2]), 3)
+    Array([1, 2, 1, 2, 1, 2], dtype=int32)
+    >>> tnp.tile(tnp.array([1, 2]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
+    """
     x = operand(A, "tile")
     counts = shape_of(reps, "tile")
     counts = (1,) * (x.ndim - len(counts)) + counts
@@ -49,7 +56,12 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in order, repeated as often as it takes to fill another shape; zeros if there are none."""
+    """The elements in order, repeated as often as it takes to fill another shape; zeros if there are none.
+
+    >>> tnp.resize(tnp.array([1, 2, 3]), (2, 4))
+    Array([[1, 2, 3, 1],
+           [2, 3, 1, 2]], dtype=int32)
+    """
     x, shape = operand(a, "resize"), shape_of(new_shape, "resize")
     flat, size = ravel(x), prod(shape)
     if x.size == 0:
@@ -62,7 +74,13 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
     """The array without the zeros before (with "f" in `trim`) and after ("b") all others, along `axis` (None: all axes).
 
-    Its values must be known, since the result's shape depends on them."""
+    Its values must be known, since the result's shape depends on them.
+
+    >>> tnp.trim_zeros(tnp.array([0, 0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    >>> tnp.trim_zeros(tnp.array([0, 0, 1, 0, 2, 0]), "f")
+    Array([1, 0, 2, 0], dtype=int32)
+    """
     x = number(filt, "trim_zeros")
     if not trim or set(trim.lower()) - set("fb"):
         raise ValueError(f"trim_zeros: trim must be 'f', 'b' or 'fb', not {trim!r}{at_user()}")
@@ -86,11 +104,19 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element repeated along an axis (of the raveled array, for None): as often as a number, or numbers,
-    say.
+    """Each element repeated along an axis (of the raveled array, for None): as often as a number, or numbers, say.
 
-    The numbers must be known, or `total_repeat_length` given, to which the result is cut or filled with the
-    last element."""
+    The numbers must be known, or `total_repeat_length` given, to which the result is cut or filled with the last element.
+
+    >>> tnp.repeat(tnp.array([1, 2]), 3)
+    Array([1, 1, 1, 2, 2, 2], dtype=int32)
+    >>> tnp.repeat(tnp.array([[1, 2], [3, 4]]), tnp.array([2, 1]), axis=0)
+    Array([[1, 2],
+           [1, 2],
+           [3, 4]], dtype=int32)
+    >>> tinyfn.jit(lambda x, n: tnp.repeat(x, n, total_repeat_length=5))(tnp.array([7, 8]), tnp.array([1, 3]))
+    Array([7, 8, 8, 8, 8], dtype=int32)
+    """
     x = operand(a, "repeat")
     if axis is None:
         x, axis = ravel(x), 0
@@ -123,24 +149,49 @@ def repeat(
 
 
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
-    """The elements in reverse order along axes, or along all."""
+    """The elements in reverse order along axes, or along all.
+
+    >>> tnp.flip(tnp.array([[1, 2], [3, 4]]))
+    Array([[4, 3],
+           [2, 1]], dtype=int32)
+    >>> tnp.flip(tnp.array([[1, 2], [3, 4]]), axis=1)
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     x = operand(m, "flip")
     axes = axes_of(axis, x.ndim, "flip")
     return bind(prims.flip, (x,), {"axes": axes}) if axes else x
 
 
 def flipud(m: ArrayLike) -> Array:
-    """The elements in reverse order along the first axis."""
+    """The elements in reverse order along the first axis.
+
+    >>> tnp.flipud(tnp.array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
     return flip(m, 0)
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """The elements in reverse order along the second axis."""
+    """The elements in reverse order along the second axis.
+
+    >>> tnp.fliplr(tnp.array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     return flip(m, 1)
 
 
 def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> Array:
-    """The elements moved on by `shift` places along axes, those beyond the end coming in at the front."""
+    """The elements moved on by `shift` places along axes, those beyond the end coming in at the front.
+
+    >>> tnp.roll(tnp.arange(5), 2)
+    Array([3, 4, 0, 1, 2], dtype=int32)
+    >>> tnp.roll(tnp.array([[1, 2, 3], [4, 5, 6]]), (1, -1), axis=(0, 1))
+    Array([[5, 6, 4],
+           [2, 3, 1]], dtype=int32)
+    """
     x = operand(a, "roll")
     if axis is None:
         return reshaped(roll(ravel(x), shift, 0), x.shape)
@@ -166,7 +217,12 @@ def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> Array:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """The plane of two axes turned by k times 90 degrees, from the first axis towards the second."""
+    """The plane of two axes turned by k times 90 degrees, from the first axis towards the second.
+
+    >>> tnp.rot90(tnp.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
     x = operand(m, "rot90")
     first, second = axes_of(axes, x.ndim, "rot90")
     turns = k % 4
@@ -180,11 +236,21 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
-    """The array with elements before and after it: `pad_width` is n, (before, after), or one such pair for
-    each axis.
+    """The array with elements before and after it: `pad_width` is n, (before, after), or one such pair for each axis.
 
-    Modes: "constant" (with `constant_values`), "edge", "reflect" and "symmetric", "wrap", "empty" (zeros),
-    "linear_ramp" (with `end_values`), "maximum", "minimum" and "mean"."""
+    Modes: "constant" (with `constant_values`), "edge", "reflect" and "symmetric", "wrap", "empty" (zeros), "linear_ramp" (with
+    `end_values`), "maximum", "minimum" and "mean".
+
+    >>> x = tnp.array([1, 2, 3])
+    >>> tnp.pad(x, 2)
+    Array([0, 0, 1, 2, 3, 0, 0], dtype=int32)
+    >>> tnp.pad(x, (1, 2), constant_values=9)
+    Array([9, 1, 2, 3, 9, 9], dtype=int32)
+    >>> tnp.pad(x, 2, mode="reflect"), tnp.pad(x, 2, mode="symmetric")
+    (Array([3, 2, 1, 2, 3, 2, 1], dtype=int32), Array([2, 1, 1, 2, 3, 3, 2], dtype=int32))
+    >>> tnp.pad(tnp.zeros((2, 3)), ((0, 0), (1, 2))).shape
+    (2, 6)
+    """
     x = operand(array, "pad")
     if isinstance(pad_width, dict):
         pairs = [(0, 0)] * x.ndim

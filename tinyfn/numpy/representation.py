@@ -52,7 +52,11 @@ from .reductions import sum as sum_
 
 
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
-    """The fractional and the whole part of floats, both with their sign."""
+    """The fractional and the whole part of floats, both with their sign.
+
+    >>> tnp.modf(tnp.array([-1.5, 2.25]))
+    (Array([-0.5 ,  0.25], dtype=float32), Array([-1.,  2.], dtype=float32))
+    """
     a = inexact(x, "modf")
     whole = trunc(a)
     fraction = where(isinf(a), 0, subtract(a, whole))
@@ -60,7 +64,11 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """The m with 0.5 <= |m| < 1, and the int32 e, with x = m * 2**e; 0, infinities and NaN have e = 0."""
+    """The m with 0.5 <= |m| < 1, and the int32 e, with x = m * 2**e; 0, infinities and NaN have e = 0.
+
+    >>> tnp.frexp(tnp.array([8.0, -0.75, 0.0]))
+    (Array([ 0.5 , -0.75,  0.  ], dtype=float32), Array([4, 0, 0], dtype=int32))
+    """
     a = inexact(x, "frexp")
     ordinary = bitwise_and(isfinite(a), not_equal(a, 0))
     size = where(ordinary, abs_(a), 1)
@@ -73,14 +81,24 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """The distance to the next float away from 0, with the sign of x; NaN for infinities and NaN."""
+    """The distance to the next float away from 0, with the sign of x; NaN for infinities and NaN.
+
+    >>> tnp.spacing(tnp.array([1.0, -2.0])) * 2**23
+    Array([ 1., -2.], dtype=float32)
+    """
     a = inexact(x, "spacing")
     away = where(a < 0, -float("inf"), float("inf"))
     return where(isfinite(a), subtract(nextafter(a, away), a), float("nan"))
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Every 8 elements along an axis (of the raveled array, for None) as the bits of a uint8, zeros filling up at the end."""
+    """Every 8 elements along an axis (of the raveled array, for None) as the bits of a uint8, zeros filling up at the end.
+
+    >>> tnp.packbits(tnp.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
+    Array([131, 128], dtype=uint8)
+    >>> tnp.packbits(tnp.array([1, 0, 1]), bitorder="little")
+    Array([5], dtype=uint8)
+    """
     x, place = _axis(a, axis, bitorder, "packbits")
     bits = cast(move_axis(not_equal(x, 0), place, x.ndim - 1), dtypes.uint8)
     n = bits.shape[-1]
@@ -97,7 +115,13 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of uint8 numbers, as 0 and 1, along an axis (of the raveled array, for None); `count` crops them or fills up."""
+    """The bits of uint8 numbers, as 0 and 1, along an axis (of the raveled array, for None); `count` crops them or fills up.
+
+    >>> tnp.unpackbits(tnp.array([5], tnp.uint8))
+    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
+    >>> tnp.unpackbits(tnp.array([5], tnp.uint8), count=3, bitorder="little")
+    Array([1, 0, 1], dtype=uint8)
+    """
     x, place = _axis(a, axis, bitorder, "unpackbits")
     if x.dtype is not dtypes.uint8:
         raise TypeError(f"unpackbits takes uint8, not {described(x)}{at_user()}")
@@ -129,12 +153,20 @@ def _powers(bitorder: str) -> Array:
 
 
 def array_repr(arr: ArrayLike, *args: Any, **options: Any) -> str:
-    """NumPy's text of an array as an expression."""
+    """NumPy's text of an array as an expression.
+
+    >>> tnp.array_repr(tnp.array([1.0, 2.0]))
+    'array([1., 2.], dtype=float32)'
+    """
     return np.array_repr(np.asarray(arr), *args, **options)
 
 
 def array_str(a: ArrayLike, *args: Any, **options: Any) -> str:
-    """NumPy's text of an array's elements."""
+    """NumPy's text of an array's elements.
+
+    >>> tnp.array_str(tnp.array([1.0, 2.0]))
+    '[1. 2.]'
+    """
     return np.array_str(np.asarray(a), *args, **options)
 
 

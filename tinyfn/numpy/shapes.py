@@ -27,7 +27,17 @@ from .common import (
 
 
 def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Array:
-    """The elements in row-major order (column-major, with order "F") in another shape; one size may be -1."""
+    """The elements in row-major order (column-major, with order "F") in another shape; one size may be -1.
+
+    Raises ValueError where the shape has another number of elements.
+
+    >>> tnp.reshape(tnp.arange(6), (2, -1))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    >>> tnp.reshape(tnp.arange(6), (2, 3), order="F")
+    Array([[0, 2, 4],
+           [1, 3, 5]], dtype=int32)
+    """
     x = operand(a, "reshape")
     sizes: list[Any] = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     sizes = [n if is_symbolic(n) else operator.index(n) for n in sizes]
@@ -57,12 +67,22 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements as a 1-d array."""
+    """The elements as a 1-d array, in row-major order (column-major, with order "F").
+
+    >>> x = tnp.array([[1, 2], [3, 4]])
+    >>> tnp.ravel(x), tnp.ravel(x, order="F")
+    (Array([1, 2, 3, 4], dtype=int32), Array([1, 3, 2, 4], dtype=int32))
+    """
     return reshape(a, (-1,), order) if operand(a, "ravel").size != 0 else reshape(a, (0,))
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """The axes in another order, or in reverse."""
+    """The axes in another order, or in reverse.
+
+    >>> x = tnp.zeros((2, 3, 4))
+    >>> tnp.transpose(x).shape, tnp.transpose(x, (0, 2, 1)).shape
+    ((4, 3, 2), (2, 4, 3))
+    """
     x = operand(a, "transpose")
     if axes is None:
         return permute(x, range(x.ndim - 1, -1, -1))
@@ -76,7 +96,11 @@ permute_dims = transpose
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes exchanged."""
+    """The last two axes exchanged; raises ValueError if there are fewer.
+
+    >>> tnp.matrix_transpose(tnp.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
     array = operand(x, "matrix_transpose")
     if array.ndim < 2:
         raise ValueError(f"matrix_transpose needs 2 axes or more, not {described(array)}{at_user()}")
@@ -84,7 +108,11 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    >>> tnp.swapaxes(tnp.zeros((2, 3, 4)), 0, -1).shape
+    (4, 3, 2)
+    """
     x = operand(a, "swapaxes")
     i, j = axis_of(axis1, x.ndim, "swapaxes"), axis_of(axis2, x.ndim, "swapaxes")
     order = list(range(x.ndim))
@@ -93,7 +121,12 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Axes moved to other places, and the others in their order."""
+    """Axes moved to other places, and the others in their order.
+
+    >>> x = tnp.zeros((2, 3, 4))
+    >>> tnp.moveaxis(x, 0, -1).shape, tnp.moveaxis(x, (0, 1), (2, 0)).shape
+    ((3, 4, 2), (3, 4, 2))
+    """
     x = operand(a, "moveaxis")
     sources, targets = axes_of(source, x.ndim, "moveaxis"), axes_of(destination, x.ndim, "moveaxis")
     if len(sources) != len(targets):
@@ -105,7 +138,12 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One axis moved back until it lies before position `start`."""
+    """One axis moved back until it lies before position `start`.
+
+    >>> x = tnp.zeros((2, 3, 4))
+    >>> tnp.rollaxis(x, 2).shape, tnp.rollaxis(x, 2, 1).shape
+    ((4, 2, 3), (2, 4, 3))
+    """
     x = operand(a, "rollaxis")
     place = axis_of(axis, x.ndim, "rollaxis")
     target = start + x.ndim if start < 0 else start
@@ -113,7 +151,11 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """New axes of size 1 at these positions of the result."""
+    """New axes of size 1 at these positions of the result.
+
+    >>> tnp.expand_dims(tnp.zeros((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
     x = operand(a, "expand_dims")
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axes = axes_of(axis, x.ndim + count, "expand_dims")
@@ -122,7 +164,12 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
-    """Axes of size 1 taken away: all, or those given."""
+    """Axes of size 1 taken away: all, or those given; raises ValueError if one of these has another size.
+
+    >>> x = tnp.zeros((1, 2, 1))
+    >>> tnp.squeeze(x).shape, tnp.squeeze(x, 0).shape
+    ((2,), (2, 1))
+    """
     x = operand(a, "squeeze")
     if axis is None:
         axes = tuple([i for i, n in enumerate(x.shape) if not is_symbolic(n) and n == 1])
@@ -135,18 +182,30 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Scalars as arrays with one axis; one array, or a list of as many as the arguments."""
+    """Scalars as arrays with one axis; one array, or a list of as many as the arguments.
+
+    >>> tnp.atleast_1d(5.0, tnp.zeros((2, 3)))
+    [Array([5.], dtype=float32), Array([[0., 0., 0.],
+           [0., 0., 0.]], dtype=float32)]
+    """
     return _atleast(arys, "atleast_1d", lambda s: s or (1,))
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Arrays of fewer axes with new ones in front, until there are 2."""
+    """Arrays of fewer axes with new ones in front, until there are 2.
+
+    >>> tnp.atleast_2d(tnp.array([1, 2]))
+    Array([[1, 2]], dtype=int32)
+    """
     return _atleast(arys, "atleast_2d", lambda s: (1,) * (2 - len(s)) + s)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Arrays of fewer axes with new ones, until there are 3: [n] becomes [1,n,1], and [m,n] becomes
-    [m,n,1]."""
+    """Arrays of fewer axes with new ones, until there are 3: [n] becomes [1,n,1], and [m,n] becomes [m,n,1].
+
+    >>> tnp.atleast_3d(tnp.zeros(2)).shape, tnp.atleast_3d(tnp.zeros((2, 3))).shape
+    ((1, 2, 1), (2, 3, 1))
+    """
     return _atleast(
         arys,
         "atleast_3d",
@@ -160,7 +219,12 @@ def _atleast(arys: Sequence[Any], what: str, shape: Callable[[tuple[Any, ...]], 
 
 
 def broadcast_to(array: ArrayLike, shape: Shape, *, out_sharding: None = None) -> Array:
-    """The array repeated to a shape; raises ValueError where it does not broadcast to that."""
+    """The array repeated to a shape; raises ValueError where it does not broadcast to that.
+
+    >>> tnp.broadcast_to(tnp.array([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
     x, target = operand(array, "broadcast_to"), shape_of(shape, "broadcast_to")
     if x.ndim > len(target) or any(
         not (n is m or n == m or (not is_symbolic(n) and n == 1))
@@ -171,12 +235,21 @@ def broadcast_to(array: ArrayLike, shape: Shape, *, out_sharding: None = None) -
 
 
 def broadcast_shapes(*shapes: Shape) -> tuple[Any, ...]:
-    """The shape that arrays of these shapes broadcast to; raises ValueError if there is none."""
+    """The shape that arrays of these shapes broadcast to; raises ValueError if there is none.
+
+    >>> tnp.broadcast_shapes((2, 1), (3,), ())
+    (2, 3)
+    """
     return o.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes]) if shapes else ()
 
 
 def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
-    """The arrays repeated to one shape."""
+    """The arrays repeated to one shape; raises ValueError if there is none.
+
+    >>> x, y = tnp.broadcast_arrays(tnp.zeros((2, 1)), tnp.ones(3))
+    >>> x.shape, y.shape
+    ((2, 3), (2, 3))
+    """
     arrays = [operand(a, "broadcast_arrays") for a in args]
     shape = o.broadcast_shapes(*[a.shape for a in arrays]) if arrays else ()
     return tuple([o.broadcast_to(a, shape) for a in arrays])

@@ -43,19 +43,36 @@ def _triangle(m: Any, k: int, what: str) -> tuple[Array, Array]:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """The matrices with zeros above the k-th diagonal."""
+    """The matrices with zeros above the k-th diagonal.
+
+    >>> tnp.tril(tnp.ones((3, 3)), k=-1)
+    Array([[0., 0., 0.],
+           [1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
     x, below = _triangle(m, k, "tril")
     return where(below, x, o.scalar(0, x.dtype))
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The matrices with zeros below the k-th diagonal."""
+    """The matrices with zeros below the k-th diagonal.
+
+    >>> tnp.triu(tnp.array([[1, 2], [3, 4]]))
+    Array([[1, 2],
+           [0, 4]], dtype=int32)
+    """
     x, below = _triangle(m, k - 1, "triu")
     return where(below, o.scalar(0, x.dtype), x)
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The elements whose position on axis2 is that on axis1 plus `offset`, as a new last axis."""
+    """The elements whose position on axis2 is that on axis1 plus `offset`, as a new last axis.
+
+    >>> tnp.diagonal(tnp.array([[1, 2, 3], [4, 5, 6]]), 1)
+    Array([2, 6], dtype=int32)
+    >>> tnp.diagonal(tnp.zeros((3, 3, 5))).shape
+    (5, 3)
+    """
     x = operand(a, "diagonal")
     if x.ndim < 2:
         raise ValueError(f"diagonal needs 2 axes or more, not {described(x)}{at_user()}")
@@ -81,7 +98,15 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """The k-th diagonal of a matrix, or a matrix with a 1-d array there and zeros elsewhere."""
+    """The k-th diagonal of a matrix, or a matrix with a 1-d array there and zeros elsewhere.
+
+    >>> tnp.diag(tnp.array([1, 2]), k=1)
+    Array([[0, 1, 0],
+           [0, 0, 2],
+           [0, 0, 0]], dtype=int32)
+    >>> tnp.diag(tnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
     x = operand(v, "diag")
     if x.ndim == 2:
         return diagonal(x, k)
@@ -101,14 +126,24 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """A matrix with the raveled elements on its k-th diagonal and zeros elsewhere."""
+    """A matrix with the raveled elements on its k-th diagonal and zeros elsewhere.
+
+    >>> tnp.diagflat(tnp.array([[1], [2]]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     return diag(ravel(v), k)
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
     """The array with its main diagonal replaced by `val`, repeated as needed; it needs inplace=False, since arrays do not change.
 
-    With `wrap` a tall matrix has another diagonal after each one, a row between them."""
+    With `wrap` a tall matrix has another diagonal after each one, a row between them.
+
+    >>> tnp.fill_diagonal(tnp.zeros((2, 3)), 5, inplace=False)
+    Array([[5., 0., 0.],
+           [0., 5., 0.]], dtype=float32)
+    """
     if inplace:
         raise ValueError(
             f"fill_diagonal needs inplace=False: arrays do not change, the result is a new one{at_user()}"
@@ -127,26 +162,44 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column positions of the elements on and below the k-th diagonal of an n x m matrix."""
+    """Row and column positions of the elements on and below the k-th diagonal of an n x m matrix.
+
+    >>> tnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = np.tril_indices(n, k, m)
     return o.operand(rows.astype(np.int32)), o.operand(columns.astype(np.int32))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column positions of the elements on and above the k-th diagonal of an n x m matrix."""
+    """Row and column positions of the elements on and above the k-th diagonal of an n x m matrix.
+
+    >>> tnp.triu_indices(2, k=1, m=3)
+    (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
+    """
     rows, columns = np.triu_indices(n, k, m)
     return o.operand(rows.astype(np.int32)), o.operand(columns.astype(np.int32))
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The positions of the main diagonal of an array with `ndim` axes of size n."""
+    """The positions of the main diagonal of an array with `ndim` axes of size n.
+
+    >>> tnp.diag_indices(3)
+    (Array([0, 1, 2], dtype=int32), Array([0, 1, 2], dtype=int32))
+    """
     return (iota(dtypes.int32, (n,), 0),) * ndim
 
 
 def trace(
     a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Array:
-    """The sum along a diagonal."""
+    """The sum along a diagonal, over the two axes: of shape () for a matrix; bools and small integers are added up in int32.
+
+    >>> tnp.trace(tnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    >>> tnp.trace(tnp.ones((2, 2, 5))).shape
+    (5,)
+    """
     from .reductions import sum as sum_
 
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
