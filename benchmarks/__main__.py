@@ -5,6 +5,7 @@
     python -m benchmarks --peers jax,torch                    of the peers, these alone
     python -m benchmarks --compare old.json                   and what has changed since that file was written
     python -m benchmarks mlp_large_step --kernels             what tinyfn runs: kernels, their work, and calls of NumPy
+    python -m benchmarks prices                               another table: what derivatives and batches cost (--help)
 
 TINYFN_BENCH_PEERS is a list like jax=/path/to/python,torch=/path/to/python. A peer's path is an interpreter or the folder of a
 virtual environment. The environment of torch has a second library, torch.compile, which is slow to start: it is used only
@@ -127,6 +128,11 @@ def rounded(outcome: Outcome) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run and print; 1 if a library failed, 0 otherwise."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["prices"]:
+        from .prices.command import main as prices
+
+        return prices(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -144,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--starts", type=int, default=3, help="new processes for each kind of first call")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples, versions and facts")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="a file that --json wrote earlier")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     try:
         workloads = selected(options.workloads)
     except KeyError as error:

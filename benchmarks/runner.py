@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,11 +66,11 @@ def environment(library: str, threads: int, cache: Path | None) -> dict[str, str
 
 
 class Worker:
-    """The process of one library for one workload."""
+    """The process of one library: a module of ours with arguments."""
 
-    def __init__(self, peer: Peer, workload: str, threads: int, cache: Path | None):
+    def __init__(self, peer: Peer, module: Sequence[str], threads: int, cache: Path | None):
         self.errors = tempfile.TemporaryFile("w+")
-        self.command = [peer.python, "-m", "benchmarks.worker", peer.library, workload, str(threads)]
+        self.command = [peer.python, "-m", *module]
         try:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
@@ -209,6 +210,9 @@ class _Measurement:
                 worker.close()
         return {peer.library: self._outcome(peer.library) for peer in self.peers}
 
+    def _module(self, library: str) -> list[str]:
+        return ["benchmarks.worker", library, self.name, str(self.options.threads)]
+
     def _alive(self) -> list[Peer]:
         return [peer for peer in self.peers if peer.library not in self.errors]
 
@@ -221,7 +225,7 @@ class _Measurement:
             cache.mkdir(mode=0o700, exist_ok=True)
         worker = None
         try:
-            worker = Worker(peer, self.name, self.options.threads, cache)
+            worker = Worker(peer, self._module(peer.library), self.options.threads, cache)
             self.starts[peer.library][kind].append(worker.wait())
         except WorkerError as error:
             self.errors[peer.library] = str(error)
@@ -243,7 +247,9 @@ class _Measurement:
             self.memory[peer.library] = self._ask(peer, workers[peer.library], "memory")
         oracle = self.folder / "reference.npz"
         try:
-            worker = Worker(Peer("reference", sys.executable), self.name, self.options.threads, None)
+            worker = Worker(
+                Peer("reference", sys.executable), self._module("reference"), self.options.threads, None
+            )
             try:
                 worker.wait()
                 worker.ask(f"show {oracle}")
