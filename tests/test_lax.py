@@ -497,6 +497,7 @@ def test_parts_of_complex_numbers() -> None:
     everywhere(lax.imag, y, z)
     everywhere(lax.conj, z.conj(), z)
     same(lax.conj(x), x.astype(np.complex64))
+    assert not np.signbit(np.asarray(lax.conj(x)).imag).any()
     same(grad(lambda x, y: lax.real(lax.conj(lax.complex(x, y)) * z).sum(), 1)(x, y), y)
 
 

@@ -78,7 +78,7 @@ def conj(x: ArrayLike) -> Array:
     array = operators.operand(x)
     if array.dtype in dtypes.COMPLEX:
         return applied(prims.conj, array)
-    return complex(array, neg(operators.broadcast_to(operators.scalar(0, array.dtype), array.shape)))
+    return complex(array, operators.scalar(0, array.dtype))
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
