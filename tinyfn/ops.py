@@ -47,24 +47,42 @@ def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | Non
     """The sums of the elements of each segment, of shape (num_segments, ...); 0 for one without elements.
 
     `segment_ids` are integers for the first axis of `data` (or the first ones); those not in 0 .. num_segments - 1 are left
-    out. Under jit `num_segments` is needed; else it is the greatest number plus 1."""
+    out. Under jit `num_segments` is needed; else it is the greatest number plus 1.
+
+    >>> ops.segment_sum(tnp.array([1, 2, 3, 4]), tnp.array([0, 2, 0, -1]))
+    Array([4, 0, 2], dtype=int32)
+    >>> ops.segment_sum(tnp.ones((4, 2)), tnp.array([0, 0, 1, 1]), num_segments=3).shape
+    (3, 2)
+    """
     x, segments = _segments(data, segment_ids, num_segments, 0, "segment_sum")
     return segments.add(x, mode="drop")
 
 
 def segment_prod(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
-    """The products of the elements of each segment; 1 for one without elements. Arguments as for `segment_sum`."""
+    """The products of the elements of each segment; 1 for one without elements. Arguments as for `segment_sum`.
+
+    >>> ops.segment_prod(tnp.array([1, 2, 3, 4]), tnp.array([0, 2, 0, 2]))
+    Array([3, 1, 8], dtype=int32)
+    """
     x, segments = _segments(data, segment_ids, num_segments, 1, "segment_prod")
     return segments.multiply(x, mode="drop")
 
 
 def segment_max(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
-    """The greatest element of each segment; the least number of the dtype (-inf) for one without elements."""
+    """The greatest element of each segment; the least number of the dtype (-inf) for one without elements.
+
+    >>> ops.segment_max(tnp.array([1.0, 5.0, 3.0]), tnp.array([0, 2, 0]))
+    Array([  3., -inf,   5.], dtype=float32)
+    """
     x, segments = _segments(data, segment_ids, num_segments, _limit(data, False), "segment_max")
     return segments.max(x, mode="drop")
 
 
 def segment_min(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
-    """The least element of each segment; the greatest number of the dtype (inf) for one without elements."""
+    """The least element of each segment; the greatest number of the dtype (inf) for one without elements.
+
+    >>> ops.segment_min(tnp.array([1.0, 5.0, 3.0]), tnp.array([0, 2, 0]))
+    Array([ 1., inf,  5.], dtype=float32)
+    """
     x, segments = _segments(data, segment_ids, num_segments, _limit(data, True), "segment_min")
     return segments.min(x, mode="drop")

@@ -20,8 +20,6 @@ from .convolutions import (
     conv,
     conv_dimension_numbers,
     conv_general_dilated,
-    conv_general_dilated_local,
-    conv_general_dilated_patches,
     conv_general_permutations,
     conv_general_shape_tuple,
     conv_shape_tuple,
@@ -173,6 +171,7 @@ from .parallel import (
     psum_scatter,
     pswapaxes,
 )
+from .patches import conv_general_dilated_local, conv_general_dilated_patches
 from .precision import (
     DotAlgorithm,
     DotAlgorithmPreset,

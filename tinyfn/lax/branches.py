@@ -29,7 +29,17 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
     Both are traced, and return pytrees of the same structure, dtypes and shapes; one runs. They may close over anything, traced
     arrays included. Mapped over a batch of predicates both run and each lane selects (`lax.map` runs one for each lane instead);
-    nothing of the branch that a lane does not take gets into its derivatives. Raises TypeError if the results differ."""
+    nothing of the branch that a lane does not take gets into its derivatives. Raises TypeError if the results differ.
+
+    >>> def magnitude(x):
+    ...     return lax.cond(x < 0, lambda x: -x, lambda x: x, x)
+    >>> magnitude(-2.0), tinyfn.grad(magnitude)(-2.0)
+    (Array(2., dtype=float32), Array(-1., dtype=float32))
+    >>> lax.cond(True, lambda: (1, 2.0), lambda: (3, 4.0))
+    (Array(1, dtype=int32), Array(2., dtype=float32))
+    >>> tinyfn.vmap(magnitude)(tnp.array([-1.0, 0.0, 1.0]))
+    Array([1., 0., 1.], dtype=float32)
+    """
     flag = operators.operand(pred)
     if flag.shape:
         raise TypeError(
@@ -45,7 +55,14 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
     """branches[index](*operands), where an integer scalar index that is out of range is moved into it.
 
-    As `cond`, with any number of branches. Raises ValueError if there are none."""
+    As `cond`, with any number of branches. Raises ValueError if there are none.
+
+    >>> branches = [lambda x: x, lambda x: 10 * x, lambda x: x * x]
+    >>> lax.switch(1, branches, 3)
+    Array(30, dtype=int32)
+    >>> tinyfn.vmap(lambda i: lax.switch(i, branches, 3))(tnp.arange(-1, 5))
+    Array([ 3,  3, 30,  9,  9,  9], dtype=int32)
+    """
     functions = list(branches)
     if not functions:
         raise ValueError(f"switch needs at least one branch; at {user_line()}")

@@ -1,23 +1,21 @@
-"""Convolutions: products of windows of images with other windows, or with weights of their own at each place."""
+"""Convolutions: products of windows of images with other windows, summed."""
 
 from __future__ import annotations
 
 import builtins
 import operator
 from collections.abc import Sequence
-from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from ..trace import operators, prims
 from ..trace.array import Array
 from ..trace.errors import user_line
-from ..trace.prims.movement import move_axis
 from ..transforms.inspection import ShapeDtypeStruct, eval_shape
-from .arguments import ArrayLike, Sizes, applied, as_shape, described, of_one_dtype
-from .movement import pad, reshape, rev, transpose
+from .arguments import ArrayLike, Sizes, applied, as_shape, of_one_dtype
+from .movement import rev, transpose
 from .precision import PrecisionLike
-from .products import accumulated, dot_general
-from .sliding import padtype_to_pads, windowed
+from .products import accumulated
+from .sliding import padtype_to_pads
 
 Padding: TypeAlias = str | Sequence[tuple[int, int]]
 
@@ -25,7 +23,11 @@ Padding: TypeAlias = str | Sequence[tuple[int, int]]
 class ConvDimensionNumbers(NamedTuple):
     """The axes of the arguments and the result of a convolution, in the order batch, feature, *spatial.
 
-    For rhs, the windows: output feature, input feature, *spatial."""
+    For rhs, the windows: output feature, input feature, *spatial.
+
+    >>> lax.conv_dimension_numbers((1, 8, 8, 3), (5, 5, 3, 16), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
 
     lhs_spec: tuple[int, ...]
     rhs_spec: tuple[int, ...]
@@ -39,7 +41,13 @@ def conv_dimension_numbers(
     lhs_shape: Sizes, rhs_shape: Sizes, dimension_numbers: ConvDimensionNumbers | Sequence[str] | None
 ) -> ConvDimensionNumbers:
     """The axes that three strings name, as ("NHWC", "HWIO", "NHWC"); None means ("NC...", "OI...",
-    "NC...")."""
+    "NC...").
+
+    >>> lax.conv_dimension_numbers((1, 8, 8, 3), (5, 5, 3, 16), ("NHWC", "HWIO", "NHWC")).rhs_spec
+    (3, 2, 0, 1)
+    >>> lax.conv_dimension_numbers((1, 3, 8), (16, 3, 5), None).lhs_spec
+    (0, 1, 2)
+    """
     ndim = len(lhs_shape)
     if ndim != len(rhs_shape) or ndim < 2:
         raise ValueError(
@@ -95,7 +103,28 @@ def conv_general_dilated(
     `dimension_numbers` says which axis is which (see `conv_dimension_numbers`), `padding` is a name (see
     `padtype_to_pads`) or a pair (low, high) per spatial axis, negative numbers taking elements away. lhs gets
     lhs_dilation - 1 zeros between its elements; a window's elements are rhs_dilation apart. Precision and
-    element type are as in `dot_general`."""
+    element type are as in `dot_general`.
+
+    >>> x, w = tnp.array([[[1.0, 2.0, 3.0, 4.0]]]), tnp.array([[[1.0, 10.0]]])
+    >>> lax.conv_general_dilated(x, w, window_strides=(1,), padding="VALID")
+    Array([[[21., 32., 43.]]], dtype=float32)
+    >>> lax.conv_general_dilated(x, w, (2,), [(1, 1)])
+    Array([[[10., 32.,  4.]]], dtype=float32)
+    >>> lax.conv_general_dilated(x, w, (1,), "VALID", rhs_dilation=(2,))
+    Array([[[31., 42.]]], dtype=float32)
+
+    Images with channels last, and a convolution of each of 3 channels with 2 windows of its own:
+
+    >>> numbers = ("NHWC", "HWIO", "NHWC")
+    >>> images, weights = tnp.ones((8, 32, 32, 3)), tnp.ones((5, 5, 3, 16))
+    >>> lax.conv_general_dilated(images, weights, (2, 2), "SAME", dimension_numbers=numbers).shape
+    (8, 16, 16, 16)
+    >>> each = tnp.ones((5, 5, 1, 6))
+    >>> lax.conv_general_dilated(
+    ...     images, each, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=3
+    ... ).shape
+    (8, 32, 32, 6)
+    """
     (x, y), dtype = accumulated(
         "conv_general_dilated",
         of_one_dtype("conv_general_dilated", lhs, rhs),
@@ -155,7 +184,12 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """`conv_general_dilated` of lhs [N, C, *spatial] with rhs [O, C, *window]."""
+    """`conv_general_dilated` of lhs [N, C, *spatial] with rhs [O, C, *window].
+
+    >>> x, w = tnp.array([[[1.0, 2.0, 3.0]]]), tnp.array([[[1.0, 10.0]]])
+    >>> lax.conv_with_general_padding(x, w, (1,), [(0, 1)], lhs_dilation=(2,), rhs_dilation=(1,))
+    Array([[[ 1., 20.,  2., 30.,  3.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -179,7 +213,13 @@ def conv(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """`conv_general_dilated` of lhs [N, C, *spatial] with rhs [O, C, *window], without dilation."""
+    """`conv_general_dilated` of lhs [N, C, *spatial] with rhs [O, C, *window], without dilation.
+
+    >>> lax.conv(tnp.ones((8, 3, 32, 32)), tnp.ones((16, 3, 5, 5)), (1, 1), "SAME").shape
+    (8, 16, 32, 32)
+    >>> lax.conv(tnp.array([[[1.0, 2.0, 3.0]]]), tnp.array([[[1.0, 10.0]]]), (1,), "VALID")
+    Array([[[21., 32.]]], dtype=float32)
+    """
     return conv_with_general_padding(
         lhs, rhs, window_strides, padding, None, None, precision, preferred_element_type
     )
@@ -202,7 +242,16 @@ def conv_transpose(
     "VALID" gives size · stride + max(window - stride, 0) elements per axis, "SAME" size · stride; pairs are
     what is added to the spread lhs. With `transpose_kernel` rhs is flipped and its features exchanged, which
     makes this the derivative of a convolution. None as `dimension_numbers` means channels last, as ("NHWC",
-    "HWIO", "NHWC")."""
+    "HWIO", "NHWC").
+
+    >>> x, w = tnp.array([[[1.0], [2.0]]]), tnp.array([[[1.0]], [[10.0]]])
+    >>> lax.conv_transpose(x, w, strides=(2,), padding="VALID").ravel()
+    Array([10.,  1., 20.,  2.], dtype=float32)
+    >>> lax.conv_transpose(x, w, (2,), "VALID", transpose_kernel=True).ravel()
+    Array([ 1., 10.,  2., 20.], dtype=float32)
+    >>> lax.conv_transpose(tnp.ones((8, 16, 16, 3)), tnp.ones((4, 4, 3, 5)), (2, 2), "SAME").shape
+    (8, 32, 32, 5)
+    """
     x, y = operators.operand(lhs), operators.operand(rhs)
     if dimension_numbers is None:
         letters = "".join(chr(ord("0") + i) for i in range(x.ndim - 2))
@@ -236,80 +285,14 @@ def conv_transpose(
     )
 
 
-def conv_general_dilated_patches(
-    lhs: ArrayLike,
-    filter_shape: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Padding,
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-    precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-) -> Array:
-    """The windows that `conv_general_dilated` would multiply, as features: prod(filter_shape) for each channel in turn.
-
-    `filter_shape` is that of a window along the spatial axes, in the order of the weights; the axes of the result are those of
-    a convolution's."""
-    x = operators.operand(lhs)
-    window = as_shape(filter_shape)
-    numbers = conv_dimension_numbers(x.shape, (1, 1, *window), dimension_numbers)
-    x = transpose(x, numbers.lhs_spec)
-    count = x.ndim - 2
-    ones = (1,) * count
-    spread, apart = (
-        ones if lhs_dilation is None else lhs_dilation,
-        ones if rhs_dilation is None else rhs_dilation,
-    )
-    if isinstance(padding, str):
-        extents = [(k - 1) * n + 1 for k, n in zip(window, apart, strict=True)]
-        padding = padtype_to_pads(x.shape[2:], extents, window_strides, padding)
-    config = [(low, high, n - 1) for (low, high), n in zip(padding, spread, strict=True)]
-    padded = pad(x, operators.scalar(0, x.dtype), [(0, 0, 0), (0, 0, 0), *config])
-    made = windowed(padded, (1, 1, *window), (1, 1, *window_strides), (1, 1, *apart))
-    images, channels, *places = made.shape[: x.ndim]
-    # The window's elements come after the channels.
-    order = (0, 1, *range(x.ndim, made.ndim), *range(2, x.ndim))
-    result = reshape(transpose(made, order), (images, channels * prod(window), *places))
-    inverse = [numbers.out_spec.index(axis) for axis in range(result.ndim)]
-    result = transpose(result, inverse)
-    return result if preferred_element_type is None else operators.astype(result, preferred_element_type)
-
-
-def conv_general_dilated_local(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    window_strides: Sequence[int],
-    padding: Padding,
-    filter_shape: Sequence[int],
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-    precision: PrecisionLike = None,
-) -> Array:
-    """`conv_general_dilated` with weights of their own at each place: rhs is [O, C · prod(filter_shape), *places], its axes in
-    the order that the dimension numbers give for weights."""
-    x, y = of_one_dtype("conv_general_dilated_local", lhs, rhs)
-    patches = conv_general_dilated_patches(
-        x, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
-    )
-    numbers = conv_dimension_numbers(x.shape, y.shape, dimension_numbers)
-    patches, y = transpose(patches, numbers.out_spec), transpose(y, numbers.rhs_spec)
-    places = tuple(range(2, x.ndim))
-    if y.shape[1:] != patches.shape[1:]:
-        raise ValueError(
-            f"lax.conv_general_dilated_local of {described([lhs])} needs weights of the shape "
-            f"{tuple(patches.shape[1:])} for each feature, not {described([rhs])}; at {user_line()}"
-        )
-    result = dot_general(patches, y, (((1,), (1,)), (places, places)), precision)  # [*places, N, O]
-    result = move_axis(move_axis(result, result.ndim - 2, 0), result.ndim - 1, 1)
-    return transpose(result, [numbers.out_spec.index(axis) for axis in range(result.ndim)])
-
-
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """What puts the axes of lhs, rhs and the result into the order of their batch, feature and spatial axes (in the order of
     rhs), from strings as for `conv_dimension_numbers`; the axes of lhs and the result begin with N and C, those of rhs with O and
-    I."""
+    I.
+
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
     ndim = len(dimension_numbers[0])
     numbers = conv_dimension_numbers((1,) * ndim, (1,) * ndim, dimension_numbers)
     return numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
@@ -324,7 +307,11 @@ def _shape_of(function: Any, lhs_shape: Sizes, rhs_shape: Sizes) -> tuple[Any, .
 def conv_shape_tuple(
     lhs_shape: Sizes, rhs_shape: Sizes, strides: Sequence[int], pads: Padding, batch_group_count: int = 1
 ) -> tuple[Any, ...]:
-    """The shape of the convolution of [N, C, *spatial] with [O, C, *window]."""
+    """The shape of the convolution of [N, C, *spatial] with [O, C, *window].
+
+    >>> lax.conv_shape_tuple((8, 3, 32, 32), (16, 3, 5, 5), (1, 1), [(0, 0), (2, 2)])
+    (8, 16, 28, 32)
+    """
     return _shape_of(
         lambda x, y: conv_general_dilated(x, y, strides, pads, batch_group_count=batch_group_count),
         lhs_shape,
@@ -339,7 +326,11 @@ def conv_general_shape_tuple(
     padding: Padding,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers,
 ) -> tuple[Any, ...]:
-    """The shape of the result of `conv_general_dilated`."""
+    """The shape of the result of `conv_general_dilated`.
+
+    >>> lax.conv_general_shape_tuple((8, 32, 32, 3), (5, 5, 3, 16), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
+    (8, 16, 16, 16)
+    """
     return _shape_of(
         lambda x, y: conv_general_dilated(x, y, window_strides, padding, dimension_numbers=dimension_numbers),
         lhs_shape,
@@ -354,7 +345,11 @@ def conv_transpose_shape_tuple(
     padding: Padding,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers,
 ) -> tuple[Any, ...]:
-    """The shape of the result of `conv_transpose`."""
+    """The shape of the result of `conv_transpose`.
+
+    >>> lax.conv_transpose_shape_tuple((8, 16, 16, 3), (4, 4, 3, 5), (2, 2), "VALID", ("NHWC", "HWIO", "NHWC"))
+    (8, 34, 34, 5)
+    """
     return _shape_of(
         lambda x, y: conv_transpose(x, y, window_strides, padding, dimension_numbers=dimension_numbers),
         lhs_shape,

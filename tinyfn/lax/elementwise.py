@@ -69,12 +69,20 @@ real, imag = _unary(prims.real), _unary(prims.imag)
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """The complex numbers with real parts x and imaginary parts y, of float32 or float64."""
+    """The complex numbers with real parts x and imaginary parts y, of float32 or float64.
+
+    >>> lax.complex(1.0, tnp.array([2.0, 3.0]))
+    Array([1.+2.j, 1.+3.j], dtype=complex64)
+    """
     return applied(prims.complex_, *of_one_shape("complex", of_one_dtype("complex", x, y)))
 
 
 def conj(x: ArrayLike) -> Array:
-    """The complex conjugate; of real numbers the complex ones that equal them, as in JAX."""
+    """The complex conjugate; of real numbers the complex ones that equal them, as in JAX.
+
+    >>> lax.conj(1.0 + 2.0j), lax.conj(3.0)
+    (Array(1.-2.j, dtype=complex64), Array(3.+0.j, dtype=complex64))
+    """
     array = operators.operand(x)
     if array.dtype in dtypes.COMPLEX:
         return applied(prims.conj, array)
@@ -82,7 +90,11 @@ def conj(x: ArrayLike) -> Array:
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The upper half of the bits of the products of integers."""
+    """The upper half of the bits of the products of integers.
+
+    >>> lax.mulhi(tnp.array([1 << 20, -1]), tnp.array([1 << 20, 1]))
+    Array([256,  -1], dtype=int32)
+    """
     a, b = of_one_shape("mulhi", of_one_dtype("mulhi", x, y))
     dtype = a.dtype
     if not dtypes.is_integer(dtype):
@@ -105,14 +117,23 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """Floats rounded to what a format with so many bits of exponent and mantissa holds, in their own dtype.
 
     Too large ones become infinite, too small ones (where the format would have subnormal numbers) zero. The derivative
-    is rounded in the same way, as in JAX."""
+    is rounded in the same way, as in JAX.
+
+    >>> x = tnp.array([1.001, 1e30, 1e-30])
+    >>> lax.reduce_precision(x, exponent_bits=5, mantissa_bits=10)
+    Array([1.0009766,       inf, 0.       ], dtype=float32)
+    """
     exponent, mantissa = operator.index(exponent_bits), operator.index(mantissa_bits)
     x = operators.operand(operand)
     return applied(prims.reduce_precision, x, exponent_bits=exponent, mantissa_bits=mantissa)
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """The pytree of arrays itself: no optimisation of ours changes values, so there is nothing to hold back."""
+    """The pytree of arrays itself: no optimisation of ours changes values, so there is nothing to hold back.
+
+    >>> lax.optimization_barrier({"x": 1.0})
+    {'x': Array(1., dtype=float32)}
+    """
     return pytree.map(operators.operand, operand)
 
 
@@ -125,7 +146,14 @@ class RoundingMethod(enum.IntEnum):
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """The nearest whole number of floats; one halfway between two goes away from zero unless told
-    otherwise."""
+    otherwise.
+
+    >>> x = tnp.array([0.5, 1.5, 2.5, -2.5])
+    >>> lax.round(x)
+    Array([ 1.,  2.,  3., -3.], dtype=float32)
+    >>> lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    Array([ 0.,  2.,  2., -2.], dtype=float32)
+    """
     x = operators.operand(x)
     if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
         return applied(prims.round, x)
@@ -135,7 +163,11 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Floats x to the power y, floats of x's dtype or integers; a Python integer y is exact, with an exact
-    derivative."""
+    derivative.
+
+    >>> lax.pow(tnp.array([2.0, 3.0]), 2), lax.pow(4.0, tnp.array([0.5, -1.0]))
+    (Array([4., 9.], dtype=float32), Array([2.  , 0.25], dtype=float32))
+    """
     if type(y) is int:
         return integer_pow(x, y)
     exponent = operators.operand(y)
@@ -147,17 +179,29 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to the power of a Python integer; integers x need it to be 0 or more."""
+    """x to the power of a Python integer; integers x need it to be 0 or more.
+
+    >>> lax.integer_pow(tnp.array([2, -3]), 3), lax.integer_pow(2.0, -1)
+    (Array([  8, -27], dtype=int32), Array(0.5, dtype=float32))
+    """
     return applied(prims.integer_pow, operators.operand(x), exponent=operator.index(y))
 
 
 def square(x: ArrayLike) -> Array:
-    """x * x"""
+    """x * x
+
+    >>> lax.square(tnp.array([2, -3]))
+    Array([4, 9], dtype=int32)
+    """
     return integer_pow(x, 2)
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """1 / x of floats."""
+    """1 / x of floats.
+
+    >>> lax.reciprocal(tnp.array([2.0, -4.0, 0.0]))
+    Array([ 0.5 , -0.25,   inf], dtype=float32)
+    """
     x = operators.operand(x)
     if not dtypes.is_float(x.dtype):
         raise TypeError(f"lax.reciprocal works on floats, not on {described([x])}; at {user_line()}")
@@ -165,7 +209,11 @@ def reciprocal(x: ArrayLike) -> Array:
 
 
 def clz(x: ArrayLike) -> Array:
-    """The number of zero bits above the highest bit that is set; all of them for 0."""
+    """The number of zero bits above the highest bit that is set; all of them for 0.
+
+    >>> lax.clz(tnp.array([0, 1, 255], dtype="uint8"))
+    Array([8, 7, 0], dtype=uint8)
+    """
     x = operators.operand(x)
     width = 8 * x.dtype.itemsize
     shift = 1
@@ -177,7 +225,13 @@ def clz(x: ArrayLike) -> Array:
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """Elements of `on_true` where `pred` (bool, a scalar or of their shape) holds, of `on_false`
-    elsewhere."""
+    elsewhere.
+
+    >>> lax.select(tnp.array([True, False]), tnp.array([1, 2]), tnp.array([10, 20]))
+    Array([ 1, 20], dtype=int32)
+    >>> lax.select(True, tnp.array([1, 2]), tnp.array([10, 20]))
+    Array([1, 2], dtype=int32)
+    """
     condition = operators.operand(pred)
     if condition.dtype is not dtypes.bool_:
         raise TypeError(f"lax.select needs a bool predicate, not {described([condition])}; at {user_line()}")
@@ -187,7 +241,13 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Elements of `cases[which]`: of two by a bool, of any number by an int32 (clamped), a scalar or of their
-    shape."""
+    shape.
+
+    >>> lax.select_n(tnp.array([True, False]), tnp.array([1, 2]), tnp.array([10, 20]))
+    Array([10,  2], dtype=int32)
+    >>> lax.select_n(tnp.array([2, 0, 7]), *(tnp.full(3, i) for i in (10, 20, 30)))
+    Array([30, 10, 30], dtype=int32)
+    """
     chosen = operators.operand(which)
     if not cases:
         raise TypeError(f"lax.select_n needs at least one case; at {user_line()}")
@@ -209,23 +269,43 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """min(max(x, `min`), `max`), with bounds that are scalars or have x's shape; NaN stays NaN."""
+    """min(max(x, `min`), `max`), with bounds that are scalars or have x's shape; NaN stays NaN.
+
+    >>> lax.clamp(0, tnp.array([-1, 3, 12]), 9)
+    Array([0, 3, 9], dtype=int32)
+    >>> lax.clamp(tnp.array([0.0, 5.0]), tnp.array([1.0, 1.0]), tnp.array([9.0, 9.0]))
+    Array([1., 5.], dtype=float32)
+    """
     return applied(prims.clamp, *of_one_shape("clamp", of_one_dtype("clamp", min, x, max)))
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The elements cast to a dtype; floats to integers round towards zero and saturate, integers wrap."""
+    """The elements cast to a dtype; floats to integers round towards zero and saturate, integers wrap.
+
+    >>> lax.convert_element_type(tnp.array([1.9, -1.9, 1e20, np.nan]), "int32")
+    Array([         1,         -1, 2147483647,          0], dtype=int32)
+    >>> lax.convert_element_type(tnp.array([255, 256]), "uint8")
+    Array([255,   0], dtype=uint8)
+    """
     return operators.astype(operand, new_dtype)
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The same bits read as another dtype of the same width; raises TypeError if the widths differ."""
+    """The same bits read as another dtype of the same width; raises TypeError if the widths differ.
+
+    >>> lax.bitcast_convert_type(tnp.array([1.0, -0.0]), "int32")
+    Array([ 1065353216, -2147483648], dtype=int32)
+    """
     return applied(prims.bitcast, operators.operand(operand), dtype=dtypes.canonical(new_dtype))
 
 
 def stop_gradient(x: Any) -> Any:
     """The pytree x with its arrays as constants for derivatives; leaves that are no arrays of floats stay as
-    they are."""
+    they are.
+
+    >>> tinyfn.grad(lambda x: x * lax.stop_gradient(x))(3.0)
+    Array(3., dtype=float32)
+    """
 
     def stopped(leaf: Any) -> Any:
         if not isinstance(leaf, (Array, np.ndarray, np.generic)):

@@ -24,7 +24,15 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     """The Fourier transform over the last axes, for each of which `fft_lengths` has the length of the signal.
 
     The type may be a string. Inverse transforms divide by the product of the lengths. Raises ValueError if the axes do not have
-    these lengths (the last one of IRFFT: half of it, and 1). See `tinyfn.fft`."""
+    these lengths (the last one of IRFFT: half of it, and 1). See `tinyfn.fft`.
+
+    >>> lax.fft(tnp.array([1.0, 0.0, 0.0, 0.0]), "rfft", (4,))
+    Array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    >>> lax.fft(tnp.ones((2, 3, 4), "complex64"), "FFT", (3, 4)).shape
+    (2, 3, 4)
+    >>> lax.fft(tnp.array([1.0 + 0j, 1.0, 1.0]), "IRFFT", (4,))
+    Array([1., 0., 0., 0.], dtype=float32)
+    """
     from .. import fft as transforms
 
     array, lengths = operators.operand(x), as_shape(fft_lengths)

@@ -35,7 +35,11 @@ class GatherScatterMode(enum.Enum):
 
     @classmethod
     def from_any(cls, mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name ("clip", "fill", "drop" or "promise_in_bounds"); FILL_OR_DROP for None."""
+        """The mode of a name ("clip", "fill", "drop" or "promise_in_bounds"); FILL_OR_DROP for None.
+
+        >>> lax.GatherScatterMode.from_any("clip")
+        <GatherScatterMode.CLIP: 1>
+        """
         if isinstance(mode, cls):
             return mode
         named = {None: cls.FILL_OR_DROP, "clip": cls.CLIP, "fill": cls.FILL_OR_DROP, "drop": cls.FILL_OR_DROP,
@@ -51,7 +55,22 @@ class GatherDimensionNumbers(NamedTuple):
     `offset_dims`: the axes of the result that are axes of the windows; the others enumerate windows.
     `collapsed_slice_dims`: the axes of the operand along which windows have the size 1, which the result lacks.
     `start_index_map`: the axes of the operand along which the indices are positions, in the order of the last axis.
-    `operand_batching_dims`, `start_indices_batching_dims`: pairs of axes of both along which they go together."""
+    `operand_batching_dims`, `start_indices_batching_dims`: pairs of axes of both along which they go together.
+
+    >>> x = tnp.arange(6).reshape(2, 3)
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(x, tnp.array([[1], [1]]), rows, slice_sizes=(1, 3))
+    Array([[3, 4, 5],
+           [3, 4, 5]], dtype=int32)
+    >>> points = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(0, 1))
+    >>> lax.gather(x, tnp.array([[0, 2], [1, 0]]), points, slice_sizes=(1, 1))
+    Array([2, 3], dtype=int32)
+    >>> of_each_row = lax.GatherDimensionNumbers(
+    ...     (), (1,), (1,), operand_batching_dims=(0,), start_indices_batching_dims=(0,)
+    ... )
+    >>> lax.gather(x, tnp.array([[2], [0]]), of_each_row, slice_sizes=(1, 1))
+    Array([2, 3], dtype=int32)
+    """
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -66,7 +85,20 @@ class ScatterDimensionNumbers(NamedTuple):
     `update_window_dims`: the axes of the updates that are axes of the windows; the others enumerate windows.
     `inserted_window_dims`: the axes of the operand along which windows have the size 1, which the updates lack.
     `scatter_dims_to_operand_dims`: the axes of the operand along which the indices are positions, in the order of the last axis.
-    `operand_batching_dims`, `scatter_indices_batching_dims`: pairs of axes of both along which they go together."""
+    `operand_batching_dims`, `scatter_indices_batching_dims`: pairs of axes of both along which they go together.
+
+    >>> rows = lax.ScatterDimensionNumbers(
+    ...     update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+    ... )
+    >>> lax.scatter(tnp.zeros((3, 2)), tnp.array([[2], [0]]), tnp.array([[1.0, 2.0], [3.0, 4.0]]), rows)
+    Array([[3., 4.],
+           [0., 0.],
+           [1., 2.]], dtype=float32)
+    >>> points = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+    >>> lax.scatter_add(tnp.zeros((2, 2)), tnp.array([[0, 1], [0, 1]]), tnp.array([1.0, 2.0]), points)
+    Array([[0., 3.],
+           [0., 0.]], dtype=float32)
+    """
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -156,9 +188,21 @@ def gather(
     """The windows of the operand, of `slice_sizes` along each of its axes, that begin at the positions `start_indices`.
 
     A window that is not within the operand is moved within it; in the mode "fill" all of it is `fill_value` (NaN, the least
-    signed or the greatest unsigned integer). What is promised of the indices changes nothing. For rows i of a matrix [n, m]:
+    signed or the greatest unsigned integer). What is promised of the indices changes nothing.
 
-        lax.gather(x, i[:, None], lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, m))
+    >>> x, i = tnp.array([[1, 2], [3, 4], [5, 6]]), tnp.array([2, 0, 3])
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(x, i[:, None], rows, slice_sizes=(1, 2))
+    Array([[5, 6],
+           [1, 2],
+           [5, 6]], dtype=int32)
+    >>> lax.gather(x, i[:, None], rows, (1, 2), mode="fill", fill_value=-1)
+    Array([[ 5,  6],
+           [ 1,  2],
+           [-1, -1]], dtype=int32)
+    >>> windows = lax.GatherDimensionNumbers((1, 2), (), (0,))
+    >>> lax.gather(x, tnp.array([[0], [1]]), windows, slice_sizes=(2, 2)).shape
+    (2, 2, 2)
     """
     x, at, numbers = operators.operand(operand), operators.operand(start_indices), dimension_numbers
     layout = _Layout(
@@ -217,7 +261,7 @@ def _scattered(
     return transpose(result, [order.index(axis) for axis in range(x.ndim)])
 
 
-def _scatter(name: str, kind: str, what: str) -> Callable[..., Array]:
+def _scatter(name: str, kind: str, doc: str) -> Callable[..., Array]:
     def apply(
         operand: ArrayLike,
         scatter_indices: ArrayLike,
@@ -231,19 +275,73 @@ def _scatter(name: str, kind: str, what: str) -> Callable[..., Array]:
         return _scattered(name, kind, operand, scatter_indices, updates, dimension_numbers, mode)
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = (
-        f"The operand with windows {what}, in order, at positions that are data; see `ScatterDimensionNumbers`.\n\n"
-        "    A window that is not within the operand is left out, unless the mode says otherwise. What is promised of the\n"
-        "    indices changes nothing."
-    )
+    apply.__doc__ = doc
     return apply
 
 
-scatter = _scatter("scatter", "set", "replaced by the updates (of several at one place the last one wins)")
-scatter_add = _scatter("scatter_add", "add", "to which the updates are added")
-scatter_mul = _scatter("scatter_mul", "mul", "multiplied by the updates")
-scatter_min = _scatter("scatter_min", "min", "replaced by the updates where these are less")
-scatter_max = _scatter("scatter_max", "max", "replaced by the updates where these are greater")
+scatter = _scatter(
+    "scatter",
+    "set",
+    """The operand with windows replaced by the updates, at positions that are data; of several at one place the last one wins.
+
+    A window that is not within the operand is left out, unless the mode says otherwise. What is promised of the indices changes
+    nothing. See `ScatterDimensionNumbers`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> x, at, updates = tnp.array([10, 20, 30]), tnp.array([[0], [0], [3]]), tnp.array([1, 2, 3])
+    >>> lax.scatter(x, at, updates, points)
+    Array([ 2, 20, 30], dtype=int32)
+    >>> lax.scatter(x, at, updates, points, mode="clip")
+    Array([ 2, 20,  3], dtype=int32)
+    >>> windows = lax.ScatterDimensionNumbers((0,), (), (0,))
+    >>> lax.scatter(x, tnp.array([1]), tnp.array([7, 8]), windows)
+    Array([10,  7,  8], dtype=int32)
+    """,
+)
+scatter_add = _scatter(
+    "scatter_add",
+    "add",
+    """The operand with windows to which the updates are added, at positions that are data; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_add(tnp.array([10, 20, 30]), tnp.array([[0], [2], [0]]), tnp.array([1, 2, 3]), points)
+    Array([14, 20, 32], dtype=int32)
+    >>> rows = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    >>> lax.scatter_add(tnp.zeros((2, 2)), tnp.array([[1], [1]]), tnp.array([[1.0, 2.0], [3.0, 4.0]]), rows)
+    Array([[0., 0.],
+           [4., 6.]], dtype=float32)
+    """,
+)
+scatter_mul = _scatter(
+    "scatter_mul",
+    "mul",
+    """The operand with windows multiplied by the updates, at positions that are data; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_mul(tnp.array([10, 20, 30]), tnp.array([[0], [2], [0]]), tnp.array([2, 3, 4]), points)
+    Array([80, 20, 90], dtype=int32)
+    """,
+)
+scatter_min = _scatter(
+    "scatter_min",
+    "min",
+    """The operand with windows replaced by the updates where these are less, at positions that are data; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_min(tnp.array([10, 20, 30]), tnp.array([[0], [2]]), tnp.array([5, 50]), points)
+    Array([ 5, 20, 30], dtype=int32)
+    """,
+)
+scatter_max = _scatter(
+    "scatter_max",
+    "max",
+    """The operand with windows replaced by the updates where these are greater, at positions that are data; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_max(tnp.array([10, 20, 30]), tnp.array([[0], [2]]), tnp.array([5, 50]), points)
+    Array([10, 20, 50], dtype=int32)
+    """,
+)
 
 
 def scatter_sub(
@@ -256,7 +354,12 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows from which the updates are subtracted, at positions that are data; see `scatter_add`."""
+    """The operand with windows from which the updates are subtracted, at positions that are data; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_sub(tnp.array([10, 20, 30]), tnp.array([[0], [2], [0]]), tnp.array([1, 2, 3]), points)
+    Array([ 6, 20, 28], dtype=int32)
+    """
     x, values = of_one_dtype("scatter_sub", operand, updates)
     return _scattered("scatter_sub", "add", x, scatter_indices, neg(values), dimension_numbers, mode)
 
@@ -274,7 +377,13 @@ def scatter_apply(
 ) -> Array:
     """The operand with func(element) for the elements of windows at positions that are data, once also where windows overlap.
 
-    `update_shape` is the shape that updates would have; see `scatter`."""
+    `update_shape` is the shape that updates would have; see `scatter`.
+
+    >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> at = tnp.array([[0], [2], [0]])
+    >>> lax.scatter_apply(tnp.array([10, 20, 30]), at, lambda x: x + 1, points, update_shape=(3,))
+    Array([11, 20, 31], dtype=int32)
+    """
     x = operators.operand(operand)
     changed = vmap(func)(reshape(x, (x.size,)))
     if changed.dtype is not x.dtype or changed.shape != (x.size,):

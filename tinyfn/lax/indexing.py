@@ -97,13 +97,29 @@ def dynamic_slice(
     """The window of fixed sizes that begins at integers that may be traced; it is moved so that it is within
     the operand.
 
-    Negative starts count from the end of their axes."""
+    Negative starts count from the end of their axes.
+
+    >>> x = tnp.arange(12).reshape(3, 4)
+    >>> lax.dynamic_slice(x, (1, 0), (2, 3))
+    Array([[ 4,  5,  6],
+           [ 8,  9, 10]], dtype=int32)
+    >>> lax.dynamic_slice(x, (2, 3), (2, 3))
+    Array([[ 5,  6,  7],
+           [ 9, 10, 11]], dtype=int32)
+    >>> lax.dynamic_slice(x, (0, -2), (1, 2))
+    Array([[2, 3]], dtype=int32)
+    """
     x = operators.operand(operand)
     return _read("dynamic_slice", x, start_indices, all_axes(x), as_shape(slice_sizes))
 
 
 def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
-    """`dynamic_slice` along one axis."""
+    """`dynamic_slice` along one axis.
+
+    >>> lax.dynamic_slice_in_dim(tnp.arange(6).reshape(2, 3), 1, 2, axis=1)
+    Array([[1, 2],
+           [4, 5]], dtype=int32)
+    """
     x = operators.operand(operand)
     axis = one_axis("dynamic_slice_in_dim", axis, x.ndim)
     return _read(
@@ -113,7 +129,15 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
 
 def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at an index, which may be traced, along an axis, which keeps the size 1 unless `keepdims` is
-    false."""
+    false.
+
+    >>> x = tnp.arange(6).reshape(2, 3)
+    >>> lax.dynamic_index_in_dim(x, 2, axis=1)
+    Array([[2],
+           [5]], dtype=int32)
+    >>> lax.dynamic_index_in_dim(x, -1, keepdims=False)
+    Array([3, 4, 5], dtype=int32)
+    """
     result = dynamic_slice_in_dim(operand, index, 1, axis)
     return result if keepdims else squeeze(result, (axis,))
 
@@ -122,19 +146,38 @@ def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Sequence[ArrayLike] | Array
 ) -> Array:
     """The operand with a window replaced by the update (as many axes); the window lies as in
-    `dynamic_slice`."""
+    `dynamic_slice`.
+
+    >>> lax.dynamic_update_slice(tnp.zeros((2, 4)), tnp.array([[1.0, 2.0]]), (1, 1))
+    Array([[0., 0., 0., 0.],
+           [0., 1., 2., 0.]], dtype=float32)
+    >>> lax.dynamic_update_slice(tnp.zeros(4), tnp.array([1.0, 2.0]), (3,))
+    Array([0., 0., 1., 2.], dtype=float32)
+    """
     return _write("dynamic_update_slice", operand, update, start_indices, None)
 
 
 def dynamic_update_slice_in_dim(
     operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
 ) -> Array:
-    """`dynamic_update_slice` along one axis."""
+    """`dynamic_update_slice` along one axis.
+
+    >>> lax.dynamic_update_slice_in_dim(tnp.zeros((2, 3)), tnp.ones((2, 1)), 1, axis=1)
+    Array([[0., 1., 0.],
+           [0., 1., 0.]], dtype=float32)
+    """
     return _write("dynamic_update_slice_in_dim", operand, update, [start_index], [axis])
 
 
 def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
-    """The operand with the slice at an index replaced by the update, which may lack that axis."""
+    """The operand with the slice at an index replaced by the update, which may lack that axis.
+
+    >>> lax.dynamic_update_index_in_dim(tnp.zeros((2, 3)), tnp.array([1.0, 2.0]), 1, axis=1)
+    Array([[0., 1., 0.],
+           [0., 2., 0.]], dtype=float32)
+    >>> lax.dynamic_update_index_in_dim(tnp.zeros(3), 5.0, -1, axis=0)
+    Array([0., 0., 5.], dtype=float32)
+    """
     x, values = operators.operand(operand), operators.operand(update)
     axis = one_axis("dynamic_update_index_in_dim", axis, x.ndim)
     if values.ndim == x.ndim - 1:
@@ -143,7 +186,15 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """The slice at a Python integer along an axis; raises IndexError beyond the ends."""
+    """The slice at a Python integer along an axis; raises IndexError beyond the ends.
+
+    >>> x = tnp.arange(6).reshape(2, 3)
+    >>> lax.index_in_dim(x, -1, axis=1)
+    Array([[2],
+           [5]], dtype=int32)
+    >>> lax.index_in_dim(x, 1, keepdims=False)
+    Array([3, 4, 5], dtype=int32)
+    """
     x = operators.operand(operand)
     axis = one_axis("index_in_dim", axis, x.ndim)
     index, size = operator.index(index), x.shape[axis]
@@ -158,7 +209,11 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
     """The slices of size 1 of `src`, without these axes, at positions idxs[i] along axes[i]; the first axis enumerates them.
 
-    The idxs are integers [n], and negative ones count from the end; what is beyond is moved within `src`."""
+    The idxs are integers [n], and negative ones count from the end; what is beyond is moved within `src`.
+
+    >>> lax.index_take(tnp.arange(6).reshape(2, 3), [tnp.array([0, 1]), tnp.array([2, -1])], axes=(0, 1))
+    Array([2, 5], dtype=int32)
+    """
     x = operators.operand(src)
     places = distinct_axes("index_take", axes, x.ndim)
     given = of_one_dtype("index_take", *idxs)

@@ -12,12 +12,25 @@ from ..trace.array import Array
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L with (x + x^H) / 2 = L L^H; without `symmetrize_input` the lower triangle of x alone is read."""
+    """The lower triangular L with (x + x^H) / 2 = L L^H; without `symmetrize_input` the lower triangle of x alone is read.
+
+    >>> lax.linalg.cholesky(tnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    >>> lax.linalg.cholesky(tnp.array([[4.0, 9.0], [2.0, 5.0]]), symmetrize_input=False)
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
     return linalg.cholesky(x, symmetrize_input=symmetrize_input)
 
 
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """The LU factors in one array of x's shape (..., m, n), the row that each row was exchanged with, and the rows' new order."""
+    """The LU factors in one array of x's shape (..., m, n), the row that each row was exchanged with, and the rows' new order.
+
+    >>> lax.linalg.lu(tnp.array([[1.0, 2.0], [2.0, 8.0]]))
+    (Array([[ 2. ,  8. ],
+           [ 0.5, -2. ]], dtype=float32), Array([1, 1], dtype=int32), Array([1, 0], dtype=int32))
+    """
     return triangular.packed_lu(x, "lu")
 
 
@@ -33,7 +46,18 @@ def triangular_solve(
 ) -> Array:
     """The x with op(t) x = b (`left_side`) or x op(t) = b, for the upper (or lower) triangle t of `a`.
 
-    op transposes, conjugates, or leaves t as it is. `a` has shape (..., n, n), b and the result (..., n, k) or (..., k, n)."""
+    op transposes, conjugates, or leaves t as it is. `a` has shape (..., n, n), b and the result (..., n, k) or (..., k, n).
+
+    >>> a, b = tnp.array([[2.0, 1.0], [0.0, 4.0]]), tnp.array([[4.0], [8.0]])
+    >>> lax.linalg.triangular_solve(a, b, left_side=True)
+    Array([[1.],
+           [2.]], dtype=float32)
+    >>> lax.linalg.triangular_solve(a, b.T)
+    Array([[2. , 1.5]], dtype=float32)
+    >>> lax.linalg.triangular_solve(a, b, left_side=True, transpose_a=True)
+    Array([[2. ],
+           [1.5]], dtype=float32)
+    """
     matrix, right = operand(a, "triangular_solve"), operand(b, "triangular_solve")
     if conjugate_a:
         matrix = conjugate(matrix)

@@ -111,8 +111,20 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """The sum over all lanes of the axes, of x's shape and dtype (int32 for bool), the same in each lane.
 
     A Python number gives a Python number, that times the number of lanes: `psum(1, name)` is the axis' size. Integers among the
-    names are axes of x. `vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(xs)` is `xs / xs.sum(0)`. Raises NameError if there
-    is no vmap with the name."""
+    names are axes of x. Raises NameError if there is no vmap with the name.
+
+    >>> xs = tnp.array([1.0, 2.0, 3.0])
+    >>> tinyfn.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(xs)
+    Array([6., 6., 6.], dtype=float32)
+    >>> tinyfn.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(tnp.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float32)
+    >>> tinyfn.vmap(lambda x: x + lax.psum(1, "i"), axis_name="i")(xs)
+    Array([4., 5., 6.], dtype=float32)
+    >>> over_both = tinyfn.vmap(tinyfn.vmap(lambda x: lax.psum(x, ("i", "j")), axis_name="j"), axis_name="i")
+    >>> over_both(tnp.ones((2, 3)))
+    Array([[6., 6., 6.],
+           [6., 6., 6.]], dtype=float32)
+    """
     if is_scalar(x):
         _no_groups("psum", axis_index_groups)
         size = prod([_size("psum", name) for name in _names("psum", axis_name)])
@@ -129,7 +141,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The mean over all lanes of the axes, of x's shape, the same in each lane; of floats for integers."""
+    """The mean over all lanes of the axes, of x's shape, the same in each lane; of floats for integers.
+
+    >>> tinyfn.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(tnp.array([1.0, 2.0, 6.0]))
+    Array([-2., -1.,  3.], dtype=float32)
+    """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = axis_size(axis_name)
     return pytree.map(lambda leaf: leaf / size, total)
@@ -138,22 +154,38 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """The greatest element over all lanes of the axes, of x's shape, the same in each lane; NaN if there is one.
 
-    Lanes that share the greatest element share the derivative equally."""
+    Lanes that share the greatest element share the derivative equally.
+
+    >>> tinyfn.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(tnp.array([1, 3, 2]))
+    Array([3, 3, 3], dtype=int32)
+    """
     return _reduced("pmax", x, axis_name, axis_index_groups, collectives.pmax, reduce_max)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The least element over all lanes of the axes, of x's shape, the same in each lane; NaN if there is one."""
+    """The least element over all lanes of the axes, of x's shape, the same in each lane; NaN if there is one.
+
+    >>> tinyfn.vmap(lambda x: x - lax.pmin(x, "i"), axis_name="i")(tnp.array([1, 3, 2]))
+    Array([0, 2, 1], dtype=int32)
+    """
     return _reduced("pmin", x, axis_name, axis_index_groups, collectives.pmin, reduce_min)
 
 
 def axis_size(axis_name: Any) -> Any:
-    """The number of lanes of the axes: a Python int, unless the size is symbolic."""
+    """The number of lanes of the axes: a Python int, unless the size is symbolic.
+
+    >>> tinyfn.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(tnp.array([1, 2, 3]))
+    Array([3, 6, 9], dtype=int32)
+    """
     return prod([_size("axis_size", name) for name in _names("axis_size", axis_name)])
 
 
 def axis_index(axis_name: Any) -> Array:
-    """The lane's number along the axes: an int32 scalar, from 0 to `axis_size(axis_name) - 1`."""
+    """The lane's number along the axes: an int32 scalar, from 0 to `axis_size(axis_name) - 1`.
+
+    >>> tinyfn.vmap(lambda x: x * lax.axis_index("i"), axis_name="i")(tnp.array([5, 5, 5]))
+    Array([ 0,  5, 10], dtype=int32)
+    """
     names = _names("axis_index", axis_name)
     index = operators.scalar(0, dtypes.int32)
     for i, name in enumerate(names):
@@ -167,7 +199,15 @@ def all_gather(
 ) -> Any:
     """What all lanes have, stacked along a new axis of the result, or concatenated along `axis` if `tiled`.
 
-    Each lane has the same result. x of shape (4, 5), in each of 3 lanes, becomes (3, 4, 5), or (12, 5) if tiled."""
+    Each lane has the same result. x of shape (4, 5), in each of 3 lanes, becomes (3, 4, 5), or (12, 5) if tiled.
+
+    >>> tinyfn.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(tnp.array([1, 2]))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    >>> gathered = tinyfn.vmap(lambda x: lax.all_gather(x, "i", axis=1, tiled=True), axis_name="i")
+    >>> gathered(tnp.ones((3, 4, 5))).shape
+    (3, 4, 15)
+    """
     _no_groups("all_gather", axis_index_groups)
     names = _names("all_gather", axis_name)
 
@@ -194,7 +234,14 @@ def psum_scatter(
     """The sum over all lanes, of which lane i has element i along `scatter_dimension`, or the i-th of equal parts if `tiled`.
 
     x of shape (3, 4), in each of 3 lanes, becomes (4,); tiled, (6, 4) becomes (2, 4). Raises ValueError if the axis does not have
-    as many elements as there are lanes, or, if tiled, a multiple of that."""
+    as many elements as there are lanes, or, if tiled, a multiple of that.
+
+    >>> x = tnp.array([[1, 2], [10, 20]])
+    >>> tinyfn.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
+    Array([11, 22], dtype=int32)
+    >>> tinyfn.vmap(lambda x: lax.psum_scatter(x, "i", tiled=True), axis_name="i")(tnp.ones((3, 6, 4))).shape
+    (3, 2, 4)
+    """
     _no_groups("psum_scatter", axis_index_groups)
     names = _names("psum_scatter", axis_name)
 
@@ -223,7 +270,16 @@ def all_to_all(
 
     It exchanges an axis of the array for the axis of the vmap: the result has the shape of x without `split_axis`, and has an
     axis with an element for each lane at `concat_axis`. If `tiled`, equal parts along `split_axis` are sent instead, and put one
-    after another along `concat_axis`: in each of 3 lanes (6, 4) becomes (2, 12). Raises ValueError if the sizes do not fit."""
+    after another along `concat_axis`: in each of 3 lanes (6, 4) becomes (2, 12). Raises ValueError if the sizes do not fit.
+
+    >>> x = tnp.array([[1, 2], [3, 4]])
+    >>> tinyfn.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    >>> tiled = tinyfn.vmap(lambda x: lax.all_to_all(x, "i", 0, 1, tiled=True), axis_name="i")
+    >>> tiled(tnp.ones((3, 6, 4))).shape
+    (3, 2, 12)
+    """
     _no_groups("all_to_all", axis_index_groups)
     names = _names("all_to_all", axis_name)
 
@@ -244,7 +300,12 @@ def all_to_all(
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Groups = None) -> Any:
-    """x with its axis `axis` exchanged for the vmap's, which must be as long: `all_to_all(x, axis_name, axis, axis)`."""
+    """x with its axis `axis` exchanged for the vmap's, which must be as long: `all_to_all(x, axis_name, axis, axis)`.
+
+    >>> tinyfn.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(tnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -252,7 +313,14 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """In each lane what another one has: `perm` lists pairs (from, to); a lane that nothing is sent to has zeros.
 
     `lax.ppermute(x, "i", [(i, (i + 1) % n) for i in range(n)])` hands each lane's x to the next one. Raises ValueError if a lane
-    sends or receives twice, or does not exist."""
+    sends or receives twice, or does not exist.
+
+    >>> xs = tnp.array([10, 20, 30])
+    >>> tinyfn.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)]), axis_name="i")(xs)
+    Array([30, 10, 20], dtype=int32)
+    >>> tinyfn.vmap(lambda x: lax.ppermute(x, "i", [(0, 1)]), axis_name="i")(xs)
+    Array([ 0, 10,  0], dtype=int32)
+    """
     name = _one_name("ppermute", axis_name)
     size = _fixed("ppermute", name)
     pairs = tuple([(operator.index(origin), operator.index(to)) for origin, to in perm])
@@ -269,7 +337,11 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """In lane i what lane perm[i] has. Raises ValueError unless `perm` has the number of each lane once."""
+    """In lane i what lane perm[i] has. Raises ValueError unless `perm` has the number of each lane once.
+
+    >>> tinyfn.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(tnp.array([10, 20, 30]))
+    Array([30, 10, 20], dtype=int32)
+    """
     name = _one_name("pshuffle", axis_name)
     size = _fixed("pshuffle", name)
     sources = [operator.index(lane) for lane in perm]
@@ -282,7 +354,11 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
-    """What lane `source` has, in each lane. Raises ValueError if there is no such lane."""
+    """What lane `source` has, in each lane. Raises ValueError if there is no such lane.
+
+    >>> tinyfn.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(tnp.array([10, 20, 30]))
+    Array([20, 20, 20], dtype=int32)
+    """
     size = axis_size(axis_name)
     source = operator.index(source)
     if isinstance(size, int) and not 0 <= source < size:

@@ -20,7 +20,12 @@ class Precision(enum.Enum):
 
 
 class DotAlgorithm(NamedTuple):
-    """The dtypes in which a product multiplies and adds, at least."""
+    """The dtypes in which a product multiplies and adds, at least.
+
+    >>> algorithm = lax.DotAlgorithm("float16", "float16", "float32")
+    >>> lax.dot(tnp.ones(3), tnp.ones(3), precision=algorithm)
+    Array(3., dtype=float32)
+    """
 
     lhs_precision_type: Any
     rhs_precision_type: Any

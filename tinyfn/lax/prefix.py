@@ -23,7 +23,21 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     fn is associative, and combines whole arrays: given two trees like `elems`, with any number of elements along the axis, it
     gives a tree of the same structure, dtypes and shapes. It is called about 2 log2(n) times, on O(n) elements in all
-    (Blelloch, "Prefix sums and their applications", 1990). Raises ValueError if the sizes along the axis differ."""
+    (Blelloch, "Prefix sums and their applications", 1990). Raises ValueError if the sizes along the axis differ.
+
+    >>> lax.associative_scan(tnp.add, tnp.array([1, 2, 3, 4]))
+    Array([ 1,  3,  6, 10], dtype=int32)
+    >>> lax.associative_scan(tnp.maximum, tnp.array([[3, 1, 2]]), reverse=True, axis=1)
+    Array([[3, 2, 2]], dtype=int32)
+
+    Of the recurrence h = a * h + b, the steps as pairs (a, b), which combine to steps of the same kind:
+
+    >>> def combine(earlier, later):
+    ...     return later[0] * earlier[0], later[0] * earlier[1] + later[1]
+    >>> a, b = tnp.array([2.0, 3.0, 0.5]), tnp.array([1.0, 1.0, 1.0])
+    >>> lax.associative_scan(combine, (a, b))[1]
+    Array([1., 4., 3.], dtype=float32)
+    """
     name = describe_function(fn)
     given = Arguments("associative_scan", fn, (elems,), {}, (0,), operators.operand)
     arrays = list(given.arrays)

@@ -44,7 +44,19 @@ def dot_general(
 
     The result has the batch axes, then the other axes of lhs, then those of rhs, and the dtype
     `preferred_element_type`, in which it is accumulated. Half precision is accumulated in float32 in any
-    case, and float32 is never computed in less: `precision` changes nothing."""
+    case, and float32 is never computed in less: `precision` changes nothing.
+
+    >>> x, y = tnp.ones((2, 3)), tnp.ones((4, 3))
+    >>> lax.dot_general(x, y, (((1,), (1,)), ((), ())))
+    Array([[3., 3., 3., 3.],
+           [3., 3., 3., 3.]], dtype=float32)
+    >>> batch, right = tnp.ones((7, 2, 3)), tnp.ones((3, 7, 4))
+    >>> lax.dot_general(batch, right, (((2,), (0,)), ((0,), (1,)))).shape
+    (7, 2, 4)
+    >>> a = tnp.array([100, 100], dtype="int8")
+    >>> lax.dot_general(a, a, (((0,), (0,)), ((), ())), preferred_element_type="int32")
+    Array(20000, dtype=int32)
+    """
     (x, y), dtype = accumulated(
         "dot_general", of_one_dtype("dot_general", lhs, rhs), preferred_element_type, precision
     )
@@ -65,7 +77,13 @@ def dot(
 ) -> Array:
     """The product of vectors and matrices: over the last axis of lhs and the first of rhs.
 
-    With `dimension_numbers` it is `dot_general`."""
+    With `dimension_numbers` it is `dot_general`.
+
+    >>> lax.dot(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 10]))
+    Array([21, 43], dtype=int32)
+    >>> lax.dot(tnp.ones((2, 3)), tnp.ones((3, 4))).shape
+    (2, 4)
+    """
     if dimension_numbers is not None:
         return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
     x, y = operators.operand(lhs), operators.operand(rhs)
@@ -78,7 +96,11 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
-    """The matrix products over the last two axes, for each index of the other axes, which both have."""
+    """The matrix products over the last two axes, for each index of the other axes, which both have.
+
+    >>> lax.batch_matmul(tnp.ones((5, 2, 3)), tnp.ones((5, 3, 4))).shape
+    (5, 2, 4)
+    """
     x, y = operators.operand(lhs), operators.operand(rhs)
     if x.ndim < 2 or x.ndim != y.ndim:
         raise ValueError(
@@ -91,7 +113,12 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
 
 class RaggedDotDimensionNumbers(NamedTuple):
     """Which axes are which in `ragged_dot_general`: those of `dot_general`, the axis of lhs of which consecutive parts are the
-    groups, and the axis of rhs (if there is one) that has a matrix for each group."""
+    groups, and the axis of rhs (if there is one) that has a matrix for each group.
+
+    >>> numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+    >>> lax.ragged_dot_general(tnp.ones((5, 2)), tnp.ones((3, 2, 4)), tnp.array([2, 0, 3]), numbers).shape
+    (5, 4)
+    """
 
     dot_dimension_numbers: DotDimensionNumbers
     lhs_ragged_dimensions: Sequence[int]
@@ -112,7 +139,13 @@ def ragged_dot_general(
     If that axis is not contracted, a part is multiplied by its own slice of rhs along the group axis, and the result is that of
     `dot_general` without this axis; what no group has is zero. If it is contracted, rhs has the same groups along the axis that
     is contracted with it, and the result has one more axis, the first, with the product of each group. If it is a batch axis,
-    groups change nothing. All groups are computed of all of lhs, under a mask. Precision and dtype are as for `dot_general`."""
+    groups change nothing. All groups are computed of all of lhs, under a mask. Precision and dtype are as for `dot_general`.
+
+    >>> sums = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+    >>> x, y = tnp.array([[1], [2], [3]]), tnp.array([[1], [10], [100]])
+    >>> lax.ragged_dot_general(x, y, tnp.array([2, 1]), sums)[:, 0, 0]
+    Array([ 21, 300], dtype=int32)
+    """
     numbers = ragged_dot_dimension_numbers
     x, y = of_one_dtype("ragged_dot_general", lhs, rhs)
     sizes = operators.operand(group_sizes)
@@ -166,6 +199,13 @@ def ragged_dot(
 ) -> Array:
     """[m, k] by [groups, k, n] to [m, n]: consecutive rows of lhs, as many as `group_sizes` says, by the matrix of their group.
 
-    Rows that no group has are zero. See `ragged_dot_general`."""
+    Rows that no group has are zero. See `ragged_dot_general`.
+
+    >>> rows, matrices = tnp.array([[1.0], [2.0], [3.0]]), tnp.array([[[1.0]], [[10.0]]])
+    >>> lax.ragged_dot(rows, matrices, group_sizes=tnp.array([1, 2]))
+    Array([[ 1.],
+           [20.],
+           [30.]], dtype=float32)
+    """
     numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
     return ragged_dot_general(lhs, rhs, group_sizes, numbers, precision, preferred_element_type, group_offset)

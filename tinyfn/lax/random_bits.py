@@ -32,7 +32,18 @@ def rng_bit_generator(
     """The next key, and random bits as unsigned integers of a shape and dtype.
 
     The key is uint32[4]: two words of a Threefry key and two of a 64-bit counter, the lower one first, which goes on by one for
-    each 64 bits (each pair of smaller integers). The bits are those of XLA's Threefry. `tinyfn.random` is easier to use."""
+    each 64 bits (each pair of smaller integers). The bits are those of XLA's Threefry. `tinyfn.random` is easier to use.
+
+    >>> key = tnp.array([0, 7, 0, 0], dtype="uint32")  # the words of a key, and a counter
+    >>> key, bits = lax.rng_bit_generator(key, (4,))
+    >>> bits
+    Array([3625411723, 1954958720, 1830345032, 3888369200], dtype=uint32)
+    >>> key
+    Array([0, 7, 2, 0], dtype=uint32)
+    >>> key, bits = lax.rng_bit_generator(key, (2, 3), dtype="uint8")
+    >>> bits.shape, bits.dtype
+    ((2, 3), dtype('uint8'))
+    """
     words, dtype, sizes = operators.operand(key), dtypes.canonical(dtype), as_shape(shape)
     if words.dtype is not dtypes.uint32 or words.shape != (4,) or dtypes.kind(dtype) != "unsigned":
         raise TypeError(

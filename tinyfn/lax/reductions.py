@@ -35,7 +35,13 @@ reduce_and, reduce_or = _reduction(prims.reduce_and), _reduction(prims.reduce_or
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Array:
     """The position of the greatest element along an axis, the first of equals, the first NaN if there is
-    one."""
+    one.
+
+    >>> lax.argmax(tnp.array([[1, 3, 3], [2, 0, 1]]), 1, "int32")
+    Array([1, 0], dtype=int32)
+    >>> lax.argmax(tnp.array([1.0, np.nan, 3.0]), 0, "uint8")
+    Array(1, dtype=uint8)
+    """
     x = operators.operand(operand)
     return applied(
         prims.argmax, x, axis=one_axis("argmax", axis, x.ndim), dtype=dtypes.canonical(index_dtype)
@@ -43,7 +49,11 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Ar
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Array:
-    """The position of the least element along an axis, the first of equals, the first NaN if there is one."""
+    """The position of the least element along an axis, the first of equals, the first NaN if there is one.
+
+    >>> lax.argmin(tnp.array([[1, 3, 0], [2, 0, 0]]), axis=1, index_dtype="int32")
+    Array([2, 1], dtype=int32)
+    """
     x = operators.operand(operand)
     return applied(
         prims.argmin, x, axis=one_axis("argmin", axis, x.ndim), dtype=dtypes.canonical(index_dtype)
@@ -83,7 +93,16 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     """The elements in rising order along an axis, NaNs last; the sort is stable.
 
     Of a tuple of arrays of one shape all are put into the order of the first `num_keys`, which compare one
-    after another. Sorting runs on the host; derivatives go to the elements where they came from."""
+    after another. Sorting runs on the host; derivatives go to the elements where they came from.
+
+    >>> lax.sort(tnp.array([3.0, np.nan, 1.0, 2.0]))
+    Array([ 1.,  2.,  3., nan], dtype=float32)
+    >>> keys, values = tnp.array([1, 0, 1, 0]), tnp.array([4, 3, 2, 1])
+    >>> lax.sort((keys, values))
+    (Array([0, 0, 1, 1], dtype=int32), Array([3, 1, 4, 2], dtype=int32))
+    >>> lax.sort((keys, values), num_keys=2)
+    (Array([0, 0, 1, 1], dtype=int32), Array([1, 3, 2, 4], dtype=int32))
+    """
     several = isinstance(operand, (tuple, list))
     arrays = [operators.operand(x) for x in (operand if several else (operand,))]
     if (
@@ -109,14 +128,22 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """The keys in rising order along an axis, and the values in the order of their keys."""
+    """The keys in rising order along an axis, and the values in the order of their keys.
+
+    >>> lax.sort_key_val(tnp.array([3, 1, 2]), tnp.array([10, 20, 30]))
+    (Array([1, 2, 3], dtype=int32), Array([20, 30, 10], dtype=int32))
+    """
     sorted_keys, sorted_values = sort((keys, values), dimension, is_stable)
     return sorted_keys, sorted_values
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The k greatest elements along an axis in falling order (NaNs count as greatest), and their positions
-    (int32)."""
+    (int32).
+
+    >>> lax.top_k(tnp.array([1, 5, 3, 5]), 3)
+    (Array([5, 5, 3], dtype=int32), Array([1, 3, 2], dtype=int32))
+    """
     x = operators.operand(operand)
     axis = one_axis("top_k", axis, x.ndim)
     k, size, last = operator.index(k), x.shape[axis], x.ndim - 1
@@ -140,7 +167,11 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """`top_k` of floats along `reduction_dimension`: here it is exact, whatever recall would do."""
+    """`top_k` of floats along `reduction_dimension`: here it is exact, whatever recall would do.
+
+    >>> lax.approx_max_k(tnp.array([1.0, 5.0, 3.0]), 2)
+    (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
+    """
     return top_k(_floats("approx_max_k", operand), k, axis=reduction_dimension)
 
 
@@ -152,7 +183,11 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """The k least elements along `reduction_dimension` in rising order, and their positions (int32); exact."""
+    """The k least elements along `reduction_dimension` in rising order, and their positions (int32); exact.
+
+    >>> lax.approx_min_k(tnp.array([1.0, 5.0, 3.0]), 2)
+    (Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32))
+    """
     values, positions = top_k(neg(_floats("approx_min_k", operand)), k, axis=reduction_dimension)
     return neg(values), positions
 

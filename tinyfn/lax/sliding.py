@@ -21,7 +21,13 @@ def padtype_to_pads(
     """The zeros before and after each axis that "VALID" (none), "SAME" or "SAME_LOWER" means.
 
     With "SAME" there are size / stride places, rounded up; an odd zero goes to the end, with "SAME_LOWER" to
-    the start."""
+    the start.
+
+    >>> lax.padtype_to_pads(in_shape=(8, 9), window_shape=(3, 3), window_strides=(2, 2), padding="SAME")
+    [(0, 1), (1, 1)]
+    >>> lax.padtype_to_pads((8, 9), (3, 3), (2, 2), "SAME_LOWER")
+    [(1, 0), (1, 1)]
+    """
     kind = padding.upper()
     if kind == "VALID":
         return [(0, 0)] * len(in_shape)

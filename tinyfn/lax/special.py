@@ -15,7 +15,11 @@ igamma_grad_a, zeta = _binary(incomplete.igamma_grad_a), _binary(incomplete.zeta
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """The m-th derivative of digamma at x > 0, for floats m that are whole and not negative (M. Abramowitz and I. A. Stegun,
-    Handbook, 6.4.10); with respect to m it is constant."""
+    Handbook, 6.4.10); with respect to m it is constant.
+
+    >>> lax.polygamma(0.0, 1.0).round(3), lax.polygamma(1.0, 1.0).round(3)
+    (Array(-0.577, dtype=float32), Array(1.645, dtype=float32))
+    """
     order, at = of_one_shape("polygamma", of_one_dtype("polygamma", m, x))
     order = stop_gradient(order)
     none = eq(order, 0)
@@ -28,7 +32,11 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularized incomplete beta function I(a, b, x), from 0 at x = 0 to 1 at x = 1, for positive a and b.
 
-    Derivatives with respect to a and b are not implemented."""
+    Derivatives with respect to a and b are not implemented.
+
+    >>> lax.betainc(1.0, 1.0, tnp.array([0.0, 0.25, 1.0]))
+    Array([0.  , 0.25, 1.  ], dtype=float32)
+    """
     arrays = of_one_shape("betainc", of_one_dtype("betainc", a, b, x))
     return applied(incomplete.regularized_incomplete_beta, *arrays)
 
@@ -36,7 +44,11 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 def random_gamma_grad(a: ArrayLike, sample: ArrayLike) -> Array:
     """The derivative with respect to a of a sample of the gamma distribution with shape a, at a fixed quantile.
 
-    That is -(dP/da) / (dP/dx) of igamma P(a, x) (M. Figurnov et al., "Implicit reparameterization gradients", 2018)."""
+    That is -(dP/da) / (dP/dx) of igamma P(a, x) (M. Figurnov et al., "Implicit reparameterization gradients", 2018).
+
+    >>> lax.random_gamma_grad(1.0, tnp.array([0.5, 1.0])).round(3)
+    Array([0.807, 1.174], dtype=float32)
+    """
     shape, x = of_one_shape("random_gamma_grad", of_one_dtype("random_gamma_grad", a, sample))
     log_density = sub(sub(mul(sub(shape, 1), log(x)), x), lgamma(shape))
     return neg(mul(igamma_grad_a(shape, x), exp(neg(log_density))))

@@ -162,13 +162,31 @@ def reduce(
     The function is associative; it gets and gives trees like `operands` (arrays of one shape) and `init_values`
     (scalars). Where it is one of lax.add, mul, max, min, and of bools bitwise_and and bitwise_or (in any way of writing
     it), this is `reduce_sum` and so on; any other function is applied to neighbours, then to these results, and so on:
-    log2(n) times, to whole arrays. For example, `reduce((x, i), (-inf, 0), of_greatest, (0,))`."""
+    log2(n) times, to whole arrays.
+
+    >>> x = tnp.array([[1, 2, 3], [4, 5, 6]])
+    >>> lax.reduce(x, 0, lax.add, (1,))
+    Array([ 6, 15], dtype=int32)
+
+    Of pairs, the one with the greatest first element, or the first of several:
+
+    >>> def greatest(a, b):
+    ...     first = a[0] >= b[0]
+    ...     return tnp.where(first, a[0], b[0]), tnp.where(first, a[1], b[1])
+    >>> positions = lax.iota("int32", 4)
+    >>> lax.reduce((tnp.array([1.0, 7.0, 3.0, 7.0]), positions), (-np.inf, -1), greatest, (0,))
+    (Array(7., dtype=float32), Array(1, dtype=int32))
+    """
     fold = _Fold("reduce", operands, init_values, computation)
     return fold.reduced(fold.arrays, distinct_axes("reduce", dimensions, len(fold.shape)))
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
-    """The exclusive or over axes of bools or of the bits of integers."""
+    """The exclusive or over axes of bools or of the bits of integers.
+
+    >>> lax.reduce_xor(tnp.array([[True, True], [True, False]]), (1,)), lax.reduce_xor(tnp.array([5, 3]), (0,))
+    (Array([False,  True], dtype=bool), Array(6, dtype=int32))
+    """
     x = operators.operand(operand)
     zero = operators.scalar(False if x.dtype is dtypes.bool_ else 0, x.dtype)
     result: Array = reduce(x, zero, bitwise_xor, distinct_axes("reduce_xor", axes, x.ndim))
@@ -192,9 +210,18 @@ def reduce_window(
     their elements are `window_dilation` apart. The operand is first padded with the initial value: between its elements
     (`base_dilation - 1` times) and at its ends, by pairs (low, high), where negative numbers take elements away, or by
     name (see `padtype_to_pads`). The computation is as for `reduce`. Derivatives of a greatest or least element go to
-    the first that is it. For example, 2 by 2 pooling of [N, H, W, C]:
+    the first that is it.
 
-        lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    >>> x = tnp.array([1, 5, 2, 3, 4])
+    >>> lax.reduce_window(x, 0, lax.add, (2,))
+    Array([6, 7, 5, 7], dtype=int32)
+    >>> lax.reduce_window(x, 0, lax.max, (2,), window_strides=(2,), padding="SAME")
+    Array([5, 3, 4], dtype=int32)
+    >>> lax.reduce_window(x, 0, lax.add, (2,), padding=[(1, 0)], window_dilation=(2,))
+    Array([5, 3, 8, 6], dtype=int32)
+    >>> images = tnp.ones((8, 28, 28, 3))
+    >>> lax.reduce_window(images, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1)).shape
+    (8, 14, 14, 3)
     """
     fold = _Fold("reduce_window", operand, init_value, computation)
     sizes = _per_axis("window_dimensions", window_dimensions, fold.shape)
@@ -236,7 +263,11 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
-    """The shape of `reduce_window`'s result."""
+    """The shape of `reduce_window`'s result.
+
+    >>> lax.reduce_window_shape_tuple((8, 28), (1, 3), (1, 2), [(0, 0), (1, 1)])
+    (8, 14)
+    """
     spread = base_dilation or (1,) * len(operand_shape)
     apart = window_dilation or (1,) * len(operand_shape)
     along = zip(operand_shape, window_dimensions, window_strides, padding, spread, apart, strict=True)

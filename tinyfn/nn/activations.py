@@ -41,34 +41,60 @@ def _gated(x: Array, gate: Callable[[Array], Array]) -> Array:
 
 
 def identity(x: ArrayLike) -> Array:
-    """x itself, as an array."""
+    """x itself, as an array.
+
+    >>> nn.identity(2)
+    Array(2, dtype=int32)
+    """
     return operators.operand(x)
 
 
 def relu(x: ArrayLike) -> Array:
-    """max(x, 0), also of integers; the derivative at 0 is 0."""
+    """max(x, 0), also of integers; the derivative at 0 is 0.
+
+    >>> nn.relu(tnp.array([-1.0, 0.0, 2.0])), nn.relu(tnp.array([-1, 2]))
+    (Array([0., 0., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    >>> tinyfn.vmap(tinyfn.grad(nn.relu))(tnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 1.], dtype=float32)
+    """
     x = operators.operand(x)
     return where(lax.le(x, 0), 0, x)
 
 
 def relu6(x: ArrayLike) -> Array:
-    """min(max(x, 0), 6), also of integers; the derivative is 0 at 0 and at 6."""
+    """min(max(x, 0), 6), also of integers; the derivative is 0 at 0 and at 6.
+
+    >>> nn.relu6(tnp.array([-1.0, 3.0, 8.0]))
+    Array([0., 3., 6.], dtype=float32)
+    """
     x = operators.operand(x)
     return where(lax.le(x, 0), 0, where(lax.ge(x, 6), 6, x))
 
 
 def sigmoid(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> nn.sigmoid(tnp.array([-1000.0, 0.0, 1000.0])), nn.sigmoid(0)
+    (Array([0. , 0.5, 1. ], dtype=float32), Array(0.5, dtype=float32))
+    """
     return lax.logistic(as_float(x))
 
 
 def tanh(x: ArrayLike) -> Array:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> nn.tanh(tnp.array([-1000.0, 0.0, 1000.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     return lax.tanh(as_float(x))
 
 
 def softplus(x: ArrayLike) -> Array:
-    """log(1 + exp(x))."""
+    """log(1 + exp(x)).
+
+    >>> nn.softplus(tnp.array([-100.0, 0.0, 100.0])).round(3)
+    Array([  0.   ,   0.693, 100.   ], dtype=float32)
+    """
     x = as_float(x)
     # From here on it is x, rounded; and exp does not overflow before.
     limit = min(36.0, math.log(_greatest(x.dtype)) - 0.1)
@@ -77,13 +103,21 @@ def softplus(x: ArrayLike) -> Array:
 
 
 def log_sigmoid(x: ArrayLike) -> Array:
-    """log(sigmoid(x)) = -softplus(-x)."""
+    """log(sigmoid(x)) = -softplus(-x).
+
+    >>> nn.log_sigmoid(tnp.array([-100.0, 0.0])).round(3)
+    Array([-100.   ,   -0.693], dtype=float32)
+    """
     return lax.neg(softplus(lax.neg(as_float(x))))
 
 
 def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) of positive x, exact for small and for large x (M. Mächler, "Accurately computing",
-    2012)."""
+    2012).
+
+    >>> nn.log1mexp(tnp.array([0.0, 1.0])).round(3)
+    Array([  -inf, -0.459], dtype=float32)
+    """
     x = as_float(x)
     small = lax.lt(x, math.log(2))
     near, far = where(small, x, 1.0), where(small, 1.0, x)
@@ -92,7 +126,11 @@ def log1mexp(x: ArrayLike) -> Array:
 
 def sparse_plus(x: ArrayLike) -> Array:
     """0 below -1, (x + 1)² / 4 up to 1, x from there on: a softplus that reaches 0 (M. Blondel et al., "Learning with
-    Fenchel-Young losses", 2020)."""
+    Fenchel-Young losses", 2020).
+
+    >>> nn.sparse_plus(tnp.array([-2.0, 0.0, 1.0, 3.0]))
+    Array([0.  , 0.25, 1.  , 3.  ], dtype=float32)
+    """
     x = as_float(x)
     inside = lax.clamp(-1.0, x, 1.0)
     bent = lax.div(lax.square(lax.add(inside, 1)), 4)
@@ -100,19 +138,31 @@ def sparse_plus(x: ArrayLike) -> Array:
 
 
 def sparse_sigmoid(x: ArrayLike) -> Array:
-    """(x + 1) / 2 between -1 and 1, 0 below and 1 above: the derivative of `sparse_plus`."""
+    """(x + 1) / 2 between -1 and 1, 0 below and 1 above: the derivative of `sparse_plus`.
+
+    >>> nn.sparse_sigmoid(tnp.array([-2.0, 0.0, 0.5, 3.0]))
+    Array([0.  , 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     return lax.mul(0.5, lax.clamp(0.0, lax.add(as_float(x), 1), 2.0))
 
 
 def soft_sign(x: ArrayLike) -> Array:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> nn.soft_sign(tnp.array([-3.0, 0.0, 1.0, np.inf]))
+    Array([-0.75,  0.  ,  0.5 ,  1.  ], dtype=float32)
+    """
     x = as_float(x)
     bounded = where(prims.is_inf(x), lax.sign(x), x)
     return where(prims.is_inf(x), lax.sign(x), lax.div(bounded, lax.add(1, lax.abs(bounded))))
 
 
 def silu(x: ArrayLike) -> Array:
-    """x · sigmoid(x), also known as swish."""
+    """x · sigmoid(x), also known as swish.
+
+    >>> nn.silu(tnp.array([-1.0, 0.0, 1.0])).round(3)
+    Array([-0.269,  0.   ,  0.731], dtype=float32)
+    """
     return _gated(as_float(x), lax.logistic)
 
 
@@ -120,13 +170,21 @@ swish = silu
 
 
 def mish(x: ArrayLike) -> Array:
-    """x · tanh(softplus(x))."""
+    """x · tanh(softplus(x)).
+
+    >>> nn.mish(tnp.array([-1.0, 0.0, 1.0])).round(3)
+    Array([-0.303,  0.   ,  0.865], dtype=float32)
+    """
     return _gated(as_float(x), lambda inside: lax.tanh(softplus(inside)))
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x · P(X <= x) for a standard normal X, by its tanh approximation or exactly (Hendrycks and Gimpel,
-    2016)."""
+    2016).
+
+    >>> nn.gelu(1.0).round(4), nn.gelu(1.0, approximate=False).round(4)
+    (Array(0.8412, dtype=float32), Array(0.8413, dtype=float32))
+    """
     x = as_float(x)
     if not approximate:
         return _gated(x, lambda inside: lax.mul(0.5, lax.erfc(lax.mul(inside, -math.sqrt(0.5)))))
@@ -141,14 +199,22 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """x above 0, alpha · (exp(x) - 1) below."""
+    """x above 0, alpha · (exp(x) - 1) below.
+
+    >>> nn.elu(tnp.array([-1000.0, 0.0, 2.0]), alpha=0.5)
+    Array([-0.5,  0. ,  2. ], dtype=float32)
+    """
     x = as_float(x)
     positive = lax.gt(x, 0)
     return where(positive, x, multiply(alpha, lax.expm1(where(positive, 0, x))))
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """x above 0, alpha · (exp(x / alpha) - 1) below."""
+    """x above 0, alpha · (exp(x / alpha) - 1) below.
+
+    >>> nn.celu(tnp.array([-1000.0, 0.0, 2.0]), alpha=2.0)
+    Array([-2.,  0.,  2.], dtype=float32)
+    """
     x = as_float(x)
     positive = lax.gt(x, 0)
     below = true_divide(where(positive, 0, x), alpha)
@@ -157,30 +223,50 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 def selu(x: ArrayLike) -> Array:
     """The scaled elu that keeps mean 0 and variance 1 (Klambauer et al., "Self-normalizing networks",
-    2017)."""
+    2017).
+
+    >>> nn.selu(tnp.array([-1000.0, 0.0, 1.0])).round(3)
+    Array([-1.758,  0.   ,  1.051], dtype=float32)
+    """
     return lax.mul(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
-    """x from 0 on, negative_slope · x below."""
+    """x from 0 on, negative_slope · x below.
+
+    >>> nn.leaky_relu(tnp.array([-4.0, 0.0, 2.0]), negative_slope=0.25)
+    Array([-1.,  0.,  2.], dtype=float32)
+    """
     x = as_float(x)
     return where(lax.ge(x, 0), x, multiply(negative_slope, x))
 
 
 def hard_tanh(x: ArrayLike) -> Array:
-    """x between -1 and 1, the nearer of those elsewhere; also of integers."""
+    """x between -1 and 1, the nearer of those elsewhere; also of integers.
+
+    >>> nn.hard_tanh(tnp.array([-2.0, 0.5, 3.0])), nn.hard_tanh(tnp.array([-2, 3]))
+    (Array([-1. ,  0.5,  1. ], dtype=float32), Array([-1,  1], dtype=int32))
+    """
     x = operators.operand(x)
     return where(lax.gt(x, 1), 1, where(lax.lt(x, -1), -1, x))
 
 
 def hard_sigmoid(x: ArrayLike) -> Array:
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    >>> nn.hard_sigmoid(tnp.array([-4.0, 0.0, 1.5, 4.0]))
+    Array([0.  , 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     x = as_float(x)
     return lax.div(relu6(lax.add(x, 3)), 6)
 
 
 def hard_silu(x: ArrayLike) -> Array:
-    """x · hard_sigmoid(x), also known as hard swish."""
+    """x · hard_sigmoid(x), also known as hard swish.
+
+    >>> nn.hard_silu(tnp.array([-1.5, 0.0, 1.5, 4.0]))
+    Array([-0.375,  0.   ,  1.125,  4.   ], dtype=float32)
+    """
     return _gated(as_float(x), hard_sigmoid)
 
 
@@ -189,7 +275,11 @@ hard_swish = hard_silu
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
     """(x + sqrt(x² + b)) / 2, without cancellation for negative and overflow for large x (b > 0; J. T.
-    Barron, 2021)."""
+    Barron, 2021).
+
+    >>> nn.squareplus(tnp.array([-1.5, 0.0, 1.5]), b=4.0)
+    Array([0.5, 1. , 2. ], dtype=float32)
+    """
     x = as_float(x)
     size = lax.abs(x)
     # From here on x² + b, rounded, is x² unless b is huge.
@@ -202,7 +292,11 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:
-    """The first half along an axis times the sigmoid of the second; raises ValueError if the size is odd."""
+    """The first half along an axis times the sigmoid of the second; raises ValueError if the size is odd.
+
+    >>> nn.glu(tnp.array([[1.0, 2.0, 0.0, 1000.0]]))
+    Array([[0.5, 2. ]], dtype=float32)
+    """
     x = as_float(x)
     axis = one_axis("glu", axis, x.ndim)
     size = x.shape[axis]
@@ -214,7 +308,17 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
 
 def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = dtypes.DEFAULT_FLOAT, axis: int = -1) -> Array:
     """For each integer a vector along a new axis that is 1 at that position and 0 elsewhere (everywhere, if
-    it is beyond)."""
+    it is beyond).
+
+    >>> nn.one_hot(tnp.array([2, 0, 5]), 3)
+    Array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    >>> nn.one_hot(tnp.array([2, 0]), 3, dtype=bool, axis=0)
+    Array([[False,  True],
+           [False, False],
+           [ True, False]], dtype=bool)
+    """
     x = operators.operand(x)
     if not dtypes.is_integer(x.dtype):
         raise TypeError(f"nn.one_hot works on integers, not on {described([x])}; at {user_line()}")

@@ -38,7 +38,20 @@ def dot_product_attention(
     window (left, right) those from t - left to t + right; sequence lengths int[B] hide keys and zero results
     beyond. Half precision is computed with in float32 up to the probabilities. A position that sees no key
     gives 0. With `return_residual` the result is a pair with the logsumexp of each position's logits, [B, T, N].
-    `implementation` (None, "xla" or "cudnn") changes nothing."""
+    `implementation` (None, "xla" or "cudnn") changes nothing.
+
+    >>> q, k = tnp.ones((8, 16, 4, 32)), tnp.ones((8, 20, 2, 32))  # 4 heads, of which 2 at a time share a key
+    >>> nn.dot_product_attention(q, k, k).shape
+    (8, 16, 4, 32)
+    >>> values = tnp.arange(4.0).reshape(4, 1, 1)
+    >>> alike = tnp.zeros((4, 1, 1))
+    >>> nn.dot_product_attention(alike, alike, values, is_causal=True).ravel()
+    Array([0. , 0.5, 1. , 1.5], dtype=float32)
+    >>> nn.dot_product_attention(alike, alike, values, local_window_size=(1, 0)).ravel()
+    Array([0. , 0.5, 1.5, 2.5], dtype=float32)
+    >>> nn.dot_product_attention(alike, alike, values, mask=tnp.array([True, False, True, False])).ravel()
+    Array([1., 1., 1., 1.], dtype=float32)
+    """
     if implementation not in (None, "xla", "cudnn"):
         raise ValueError(
             f"nn.dot_product_attention: implementation {implementation!r} must be None, 'xla' or 'cudnn'; at {user_line()}"

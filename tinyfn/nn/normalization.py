@@ -65,7 +65,14 @@ def _empty(x: Any, axes: tuple[int, ...]) -> bool:
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """exp(x) / sum(exp(x)) over axes (None: all); 0 where `where` does not hold.
 
-    NaN where the greatest element is infinite, unless a mask leaves none: then all are 0."""
+    NaN where the greatest element is infinite, unless a mask leaves none: then all are 0.
+
+    >>> nn.softmax(tnp.array([[1.0, 1.0], [0.0, 1000.0]]))
+    Array([[0.5, 0.5],
+           [0. , 1. ]], dtype=float32)
+    >>> nn.softmax(tnp.array([1.0, 1.0, 5.0]), where=tnp.array([True, True, False]))
+    Array([0.5, 0.5, 0. ], dtype=float32)
+    """
     array, dtype, axes, mask = _prepared("softmax", x, axis, where)
     if _empty(array, axes):
         return operators.to_dtype(array, dtype)
@@ -80,7 +87,12 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """log(softmax(x)) = x - logsumexp(x) over axes (None: all); -infinity where `where` does not hold."""
+    """log(softmax(x)) = x - logsumexp(x) over axes (None: all); -infinity where `where` does not hold.
+
+    >>> nn.log_softmax(tnp.array([[1.0, 1.0], [0.0, 100.0]])).round(3)
+    Array([[  -0.693,   -0.693],
+           [-100.   ,    0.   ]], dtype=float32)
+    """
     array, dtype, axes, mask = _prepared("log_softmax", x, axis, where)
     if _empty(array, axes):
         return operators.to_dtype(array, dtype)
@@ -106,7 +118,14 @@ def logsumexp(
     elements.
 
     NaN where the sum is negative; with `return_sign` the result is (log of its magnitude, its sign) instead.
-    The derivative is 0, and not NaN, where the result is infinite."""
+    The derivative is 0, and not NaN, where the result is infinite.
+
+    >>> nn.logsumexp(tnp.array([[1000.0, 1000.0], [0.0, -np.inf]]), axis=1).round(3)
+    Array([1000.693,    0.   ], dtype=float32)
+    >>> size, sign = nn.logsumexp(tnp.array([0.0, 0.0]), b=tnp.array([1.0, -3.0]), return_sign=True)
+    >>> size.round(3), sign  # log |1 - 3|
+    (Array(0.693, dtype=float32), Array(-1., dtype=float32))
+    """
     if b is not None:
         a, b = operators.promote(as_float(a), b)[0]
         shape = operators.broadcast_shapes(a.shape, b.shape)
@@ -146,7 +165,11 @@ def logsumexp(
 def logmeanexp(
     x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Array:
-    """log(mean(exp(x))) over axes (None: all) of the elements where `where` holds; NaN if there are none."""
+    """log(mean(exp(x))) over axes (None: all) of the elements where `where` holds; NaN if there are none.
+
+    >>> nn.logmeanexp(tnp.array([[1000.0, 1000.0], [2.0, 2.0]]), axis=1)
+    Array([1000.,    2.], dtype=float32)
+    """
     total = logsumexp(x, axis, where=where, keepdims=True)
     array, _, axes, mask = _prepared("logmeanexp", x, axis, where)
     if mask is None:
@@ -170,7 +193,14 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon), with the mean and variance over axes (None: all) where none are
     given.
 
-    The variance is the mean square of the differences from the mean, also for the `algorithm` "fast"."""
+    The variance is the mean square of the differences from the mean, also for the `algorithm` "fast".
+
+    >>> nn.standardize(tnp.array([[1.0, 3.0], [10.0, 30.0]]), epsilon=0.0)
+    Array([[-1.,  1.],
+           [-1.,  1.]], dtype=float32)
+    >>> nn.standardize(tnp.array([1.0, 3.0, 1000.0]), epsilon=0.0, where=tnp.array([True, True, False]))
+    Array([ -1.,   1., 998.], dtype=float32)
+    """
     if algorithm not in ("fast", "stable"):
         raise ValueError(
             f"nn.standardize has no algorithm {algorithm!r}: choose fast or stable; at {user_line()}"

@@ -27,7 +27,12 @@ def pool(
     padding: Padding,
 ) -> Array:
     """`lax.reduce_window` over the axes before the last: of [..., *spatial, C] with a number of `window_shape`, of
-    `strides` (1 if None) and a pair of `padding`, if that is no name, for each spatial axis."""
+    `strides` (1 if None) and a pair of `padding`, if that is no name, for each spatial axis.
+
+    >>> x = tnp.array([1.0, 2.0, 3.0, 4.0]).reshape(1, 4, 1)
+    >>> nn.pool(x, 0.0, lax.add, window_shape=(2,), strides=(2,), padding="VALID").ravel()
+    Array([3., 7.], dtype=float32)
+    """
     x = operators.operand(inputs)
     window, count = tuple(window_shape), len(window_shape)
     steps = (1,) * count if strides is None else tuple(strides)
@@ -51,8 +56,14 @@ def max_pool(
 ) -> Array:
     """The greatest element of each window of [..., *spatial, C], which begin every `strides` (1 if None) elements.
 
-    Padding is never the greatest. The derivative goes to the first element that is it. For example, an image
-    [N, 28, 28, C] becomes [N, 14, 14, C] by `max_pool(x, (2, 2), strides=(2, 2))`."""
+    Padding is never the greatest. The derivative goes to the first element that is it.
+
+    >>> nn.max_pool(tnp.ones((8, 28, 28, 3)), (2, 2), strides=(2, 2)).shape
+    (8, 14, 14, 3)
+    >>> x = tnp.array([1, 5, 2, 4, 3]).reshape(1, 5, 1)
+    >>> nn.max_pool(x, (2,)).ravel(), nn.max_pool(x, (2,), (2,), "SAME").ravel()
+    (Array([5, 5, 4, 4], dtype=int32), Array([5, 4, 3], dtype=int32))
+    """
     x = operators.operand(inputs)
     return pool(x, least_of(x.dtype), lax.max, window_shape, strides, padding)
 
@@ -63,7 +74,12 @@ def min_pool(
     strides: Sequence[int] | None = None,
     padding: Padding = "VALID",
 ) -> Array:
-    """The least element of each window; see `max_pool`."""
+    """The least element of each window; see `max_pool`.
+
+    >>> x = tnp.array([1, 5, 2, 4, 3]).reshape(1, 5, 1)
+    >>> nn.min_pool(x, (2,), strides=(2,), padding=[(0, 1)]).ravel()
+    Array([1, 2, 3], dtype=int32)
+    """
     x = operators.operand(inputs)
     return pool(x, greatest_of(x.dtype), lax.min, window_shape, strides, padding)
 
@@ -76,7 +92,14 @@ def avg_pool(
     count_include_pad: bool = True,
 ) -> Array:
     """The mean of each window of [..., *spatial, C] (floats); padding counts as zeros, or not at all without
-    `count_include_pad`. See `max_pool`."""
+    `count_include_pad`. See `max_pool`.
+
+    >>> x = tnp.array([1.0, 5.0, 2.0]).reshape(1, 3, 1)
+    >>> nn.avg_pool(x, (2,), strides=(2,), padding="SAME").ravel()
+    Array([3., 1.], dtype=float32)
+    >>> nn.avg_pool(x, (2,), strides=(2,), padding="SAME", count_include_pad=False).ravel()
+    Array([3., 2.], dtype=float32)
+    """
     x = operators.operand(inputs)
     if not dtypes.is_float(x.dtype):
         raise TypeError(f"nn.avg_pool works on floats, not on {described([x])}; at {user_line()}")

@@ -87,7 +87,11 @@ UOp.__jax_array__ = _dimension_as_array  # type: ignore[attr-defined]
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The shape that arrays of these shapes broadcast to; raises ValueError naming them if there is none."""
+    """The shape that arrays of these shapes broadcast to; raises ValueError naming them if there is none.
+
+    >>> lax.broadcast_shapes((3, 1), (4,), ())
+    (3, 4)
+    """
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return first

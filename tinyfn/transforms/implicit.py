@@ -72,7 +72,16 @@ def custom_linear_solve(
     itself if the matrix is `symmetric`. With `has_aux` the solvers return (solution, auxiliary data), and so does this.
     Raises TypeError if `matvec` or the solution is not like `b`.
 
-        x = lax.custom_linear_solve(lambda v: a @ v, b, conjugate_gradients, symmetric=True)"""
+    >>> def by_inverse(matvec, b):
+    ...     return b / matvec(tnp.ones_like(b))
+    >>> def solution(a, b):
+    ...     return lax.custom_linear_solve(lambda x: a * x, b, by_inverse, symmetric=True)
+    >>> a, b = tnp.array([2.0, 4.0]), tnp.array([2.0, 8.0])
+    >>> solution(a, b)
+    Array([1., 2.], dtype=float32)
+    >>> tinyfn.grad(lambda a: solution(a, b).sum())(a)  # of b / a
+    Array([-0.5, -0.5], dtype=float32)
+    """
     _check_functions("custom_linear_solve", matvec=matvec, solve=solve)
     given = Arguments("custom_linear_solve", matvec, (b,), {})
     if not all(dtypes.is_inexact(a.dtype) for a in given.arrays):
@@ -142,7 +151,15 @@ def custom_root(
     derivative of `f` at the root; reverse mode calls it for the transpose of g too. With `has_aux`, `solve` returns (root,
     auxiliary data), and so does this. Raises TypeError if `f(x)` or the root is not like the initial guess.
 
-        root = lax.custom_root(lambda x: x**2 - a, 1.0, newton, lambda g, y: y / g(1.0))"""
+    >>> def newton(f, x):
+    ...     for _ in range(10):
+    ...         x = x - f(x) / tinyfn.grad(f)(x)
+    ...     return x
+    >>> def square_root(a):
+    ...     return lax.custom_root(lambda x: x**2 - a, 1.0, newton, lambda g, y: y / g(1.0))
+    >>> square_root(4.0), tinyfn.grad(square_root)(4.0)
+    (Array(2., dtype=float32), Array(0.25, dtype=float32))
+    """
     _check_functions("custom_root", f=f, solve=solve, tangent_solve=tangent_solve)
     given = Arguments("custom_root", f, (initial_guess,), {})
     (guess,), _ = given.rebuild(list(given.arrays))

@@ -27,7 +27,11 @@ from .selection import where
 
 
 class Neg(Unary):
-    """-x"""
+    """-x
+
+    >>> lax.neg(tnp.array([1, -2])), lax.neg(tnp.uint8(1))
+    (Array([-1,  2], dtype=int32), Array(255, dtype=uint8))
+    """
 
     kinds = _NUMBER_OR_COMPLEX
 
@@ -42,7 +46,11 @@ class Neg(Unary):
 
 
 class Add(Binary):
-    """x + y"""
+    """x + y
+
+    >>> lax.add(tnp.array([1, 2]), 10)
+    Array([11, 12], dtype=int32)
+    """
 
     kinds = _NUMBER_OR_COMPLEX
     reference = np.add
@@ -59,7 +67,11 @@ class Accumulate(Add):
 
 
 class Sub(Binary):
-    """x - y"""
+    """x - y
+
+    >>> lax.sub(tnp.array([1, 2]), 10)
+    Array([-9, -8], dtype=int32)
+    """
 
     kinds = _NUMBER_OR_COMPLEX
     reference = np.subtract
@@ -72,7 +84,11 @@ class Sub(Binary):
 
 
 class Mul(Binary):
-    """x * y"""
+    """x * y
+
+    >>> lax.mul(tnp.array([1, 2]), 10)
+    Array([10, 20], dtype=int32)
+    """
 
     kinds = _NUMBER_OR_COMPLEX
     reference = np.multiply
@@ -109,7 +125,11 @@ class MulZero(Binary):
 
 
 class Div(Binary):
-    """x / y; integers round towards zero, and give 0 for a division by zero."""
+    """x / y; integers round towards zero, and give 0 for a division by zero.
+
+    >>> lax.div(tnp.array([7, -7, 7]), tnp.array([2, 2, 0])), lax.div(7.0, 2.0)
+    (Array([ 3, -3,  0], dtype=int32), Array(3.5, dtype=float32))
+    """
 
     kinds = _NUMBER_OR_COMPLEX
     singular = True
@@ -140,7 +160,11 @@ class Div(Binary):
 
 
 class Rem(Binary):
-    """The remainder of x / y with the sign of x (C's fmod); 0 for an integer division by zero."""
+    """The remainder of x / y with the sign of x (C's fmod); 0 for an integer division by zero.
+
+    >>> lax.rem(tnp.array([7, -7, 7]), tnp.array([3, 3, 0])), lax.rem(-7.5, 2.0)
+    (Array([ 1, -1,  0], dtype=int32), Array(-1.5, dtype=float32))
+    """
 
     domain = (1.0, 7.0)
     reference: Callable[..., Any] = np.fmod
@@ -285,7 +309,11 @@ class IntegerPow(Unary):
 
 
 class Abs(Unary):
-    """|x|; the derivative at 0 is 0."""
+    """|x|; the derivative at 0 is 0.
+
+    >>> lax.abs(tnp.array([-2, 3])), lax.abs(3.0 + 4.0j)
+    (Array([2, 3], dtype=int32), Array(5., dtype=float32))
+    """
 
     kinds = _NUMBER_OR_COMPLEX
     reference = np.abs
@@ -316,7 +344,11 @@ class Abs(Unary):
 
 
 class Sign(Unary):
-    """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN. Of a complex number x / |x|, and 0 for 0."""
+    """-1, 0 or 1 as x is negative, zero or positive; NaN for NaN. Of a complex number x / |x|, and 0 for 0.
+
+    >>> lax.sign(tnp.array([-2, 0, 5])), lax.sign(2.0j)
+    (Array([-1,  0,  1], dtype=int32), Array(0.+1.j, dtype=complex64))
+    """
 
     kinds = _NUMBER_OR_COMPLEX
 

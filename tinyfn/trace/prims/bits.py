@@ -20,7 +20,11 @@ from ..uop import UOp
 
 
 class BitwiseNot(Unary):
-    """Every bit inverted; the logical not of a bool."""
+    """Every bit inverted; the logical not of a bool.
+
+    >>> lax.bitwise_not(tnp.array([0, 5])), lax.bitwise_not(True)
+    (Array([-1, -6], dtype=int32), Array(False, dtype=bool))
+    """
 
     kinds = _BITS
     reference = np.invert
@@ -30,7 +34,11 @@ class BitwiseNot(Unary):
 
 
 class BitwiseAnd(Binary):
-    """Bits set in both; the logical and of bools."""
+    """Bits set in both; the logical and of bools.
+
+    >>> lax.bitwise_and(tnp.array([0b1100, -1]), 0b1010), lax.bitwise_and(True, False)
+    (Array([ 8, 10], dtype=int32), Array(False, dtype=bool))
+    """
 
     kinds = _BITS
     reference = np.bitwise_and
@@ -40,7 +48,11 @@ class BitwiseAnd(Binary):
 
 
 class BitwiseOr(Binary):
-    """Bits set in either; the logical or of bools."""
+    """Bits set in either; the logical or of bools.
+
+    >>> lax.bitwise_or(tnp.array([0b1100, -1]), 0b1010)
+    Array([14, -1], dtype=int32)
+    """
 
     kinds = _BITS
     reference = np.bitwise_or
@@ -50,7 +62,11 @@ class BitwiseOr(Binary):
 
 
 class BitwiseXor(Binary):
-    """Bits set in one but not in both."""
+    """Bits set in one but not in both.
+
+    >>> lax.bitwise_xor(tnp.array([0b1100, -1]), 0b1010)
+    Array([  6, -11], dtype=int32)
+    """
 
     kinds = _BITS
     reference = np.bitwise_xor
@@ -60,7 +76,11 @@ class BitwiseXor(Binary):
 
 
 class ShiftLeft(Binary):
-    """x with its bits moved up by y; 0 if y is not in 0 .. bits - 1."""
+    """x with its bits moved up by y; 0 if y is not in 0 .. bits - 1.
+
+    >>> lax.shift_left(tnp.array([1, 3]), tnp.array([4, 32]))
+    Array([16,  0], dtype=int32)
+    """
 
     kinds = _INTEGER
     domain = (0.0, 5.0)
@@ -73,7 +93,11 @@ class ShiftLeft(Binary):
 
 
 class ShiftRightArithmetic(ShiftLeft):
-    """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1."""
+    """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1.
+
+    >>> lax.shift_right_arithmetic(tnp.array([16, -16]), 2)
+    Array([ 4, -4], dtype=int32)
+    """
 
     def reference(self, x: Any, y: Any) -> Any:
         shift = np.where(
@@ -88,7 +112,11 @@ class ShiftRightArithmetic(ShiftLeft):
 
 
 class ShiftRightLogical(ShiftLeft):
-    """x with its bits moved down by y, zeros filling in; 0 if y is not in 0 .. bits - 1."""
+    """x with its bits moved down by y, zeros filling in; 0 if y is not in 0 .. bits - 1.
+
+    >>> lax.shift_right_logical(tnp.array([16, -16], dtype="int8"), tnp.int8(2))
+    Array([ 4, 60], dtype=int8)
+    """
 
     def reference(self, x: Any, y: Any) -> Any:
         x = np.asarray(x)
@@ -109,7 +137,11 @@ def _clamp_shift(x: Any, y: Any) -> Any:
 
 
 class PopulationCount(Unary):
-    """The number of bits that are set."""
+    """The number of bits that are set.
+
+    >>> lax.population_count(tnp.array([0, 7, -1]))
+    Array([ 0,  3, 32], dtype=int32)
+    """
 
     kinds = _INTEGER
 

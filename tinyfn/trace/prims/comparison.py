@@ -36,7 +36,11 @@ class _OfKeysToo(Comparison):
 
 
 class Eq(_OfKeysToo):
-    """x == y"""
+    """x == y
+
+    >>> lax.eq(tnp.array([1.0, np.nan]), tnp.array([1.0, np.nan]))
+    Array([ True, False], dtype=bool)
+    """
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.equal(*_comparable(x, y))
@@ -46,7 +50,11 @@ class Eq(_OfKeysToo):
 
 
 class Ne(_OfKeysToo):
-    """x != y"""
+    """x != y
+
+    >>> lax.ne(tnp.array([1.0, np.nan]), tnp.array([1.0, np.nan]))
+    Array([False,  True], dtype=bool)
+    """
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.not_equal(*_comparable(x, y))
@@ -56,7 +64,11 @@ class Ne(_OfKeysToo):
 
 
 class Lt(Comparison):
-    """x < y"""
+    """x < y
+
+    >>> lax.lt(tnp.array([1, 2, 3]), 2)
+    Array([ True, False, False], dtype=bool)
+    """
 
     reference = np.less
 
@@ -65,7 +77,11 @@ class Lt(Comparison):
 
 
 class Le(Comparison):
-    """x <= y"""
+    """x <= y
+
+    >>> lax.le(tnp.array([1, 2, 3]), 2)
+    Array([ True,  True, False], dtype=bool)
+    """
 
     reference = np.less_equal
 
@@ -74,7 +90,11 @@ class Le(Comparison):
 
 
 class Gt(Comparison):
-    """x > y"""
+    """x > y
+
+    >>> lax.gt(tnp.array([1, 2, 3]), 2)
+    Array([False, False,  True], dtype=bool)
+    """
 
     reference = np.greater
 
@@ -83,7 +103,11 @@ class Gt(Comparison):
 
 
 class Ge(Comparison):
-    """x >= y"""
+    """x >= y
+
+    >>> lax.ge(tnp.array([1, 2, 3]), 2)
+    Array([False,  True,  True], dtype=bool)
+    """
 
     reference = np.greater_equal
 

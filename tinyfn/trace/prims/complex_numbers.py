@@ -36,7 +36,11 @@ class _Part(Unary):
 
 
 class Real(_Part):
-    """The real part of a complex number."""
+    """The real part of a complex number.
+
+    >>> lax.real(tnp.array([1.0 + 2.0j]))
+    Array([1.], dtype=float32)
+    """
 
     def reference(self, x: Any) -> Any:
         return np.ascontiguousarray(np.real(x)).reshape(np.shape(x))
@@ -46,7 +50,11 @@ class Real(_Part):
 
 
 class Imag(_Part):
-    """The imaginary part of a complex number."""
+    """The imaginary part of a complex number.
+
+    >>> lax.imag(tnp.array([1.0 + 2.0j]))
+    Array([2.], dtype=float32)
+    """
 
     def reference(self, x: Any) -> Any:
         return np.ascontiguousarray(np.imag(x)).reshape(np.shape(x))

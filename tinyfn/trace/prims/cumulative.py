@@ -81,7 +81,11 @@ class _Cumulative(Primitive):
 
 
 class Cumsum(_Cumulative, Linear):
-    """The sums of the elements up to and including each along `axis`, from the end if `reverse`."""
+    """The sums of the elements up to and including each along `axis`, from the end if `reverse`.
+
+    >>> lax.cumsum(tnp.array([1, 2, 3])), lax.cumsum(tnp.array([1, 2, 3]), reverse=True)
+    (Array([1, 3, 6], dtype=int32), Array([6, 5, 3], dtype=int32))
+    """
 
     ufunc = np.add
 
@@ -90,7 +94,12 @@ class Cumsum(_Cumulative, Linear):
 
 
 class Cumprod(_Cumulative):
-    """The products of the elements up to and including each along `axis`, from the end if `reverse`."""
+    """The products of the elements up to and including each along `axis`, from the end if `reverse`.
+
+    >>> lax.cumprod(tnp.array([[1, 2, 3], [4, 5, 6]]), axis=1)
+    Array([[  1,   2,   6],
+           [  4,  20, 120]], dtype=int32)
+    """
 
     ufunc = np.multiply
 
@@ -106,7 +115,11 @@ class Cumprod(_Cumulative):
 class Cummax(_Cumulative):
     """The greatest element up to and including each along `axis`, from the end if `reverse`; NaN after one.
 
-    Of equals the one that comes first has the derivative."""
+    Of equals the one that comes first has the derivative.
+
+    >>> lax.cummax(tnp.array([1, 3, 2])), lax.cummax(tnp.array([1, 3, 2]), reverse=True)
+    (Array([1, 3, 3], dtype=int32), Array([3, 3, 2], dtype=int32))
+    """
 
     kinds = (*_BITS, "float")
     ufunc: ClassVar[Any] = np.maximum
@@ -135,14 +148,22 @@ class Cummax(_Cumulative):
 class Cummin(Cummax):
     """The least element up to and including each along `axis`, from the end if `reverse`; NaN after one.
 
-    Of equals the one that comes first has the derivative."""
+    Of equals the one that comes first has the derivative.
+
+    >>> lax.cummin(tnp.array([3.0, 1.0, np.nan, 2.0]))
+    Array([ 3.,  1., nan, nan], dtype=float32)
+    """
 
     ufunc = np.minimum
     beats: ClassVar[Any] = lt
 
 
 class Cumlogsumexp(_Cumulative):
-    """log of the sums of exp of the elements up to and including each along `axis`, from the end if `reverse`."""
+    """log of the sums of exp of the elements up to and including each along `axis`, from the end if `reverse`.
+
+    >>> lax.cumlogsumexp(tnp.log(tnp.array([1.0, 2.0, 5.0]))).round(3)  # log of 1, 3 and 8
+    Array([0.   , 1.099, 2.079], dtype=float32)
+    """
 
     kinds = ("float",)
     ufunc = np.logaddexp

@@ -14,7 +14,11 @@ from .functions import Function, rsqrt
 
 
 class Exp(Function):
-    """e to the power x."""
+    """e to the power x.
+
+    >>> lax.exp(tnp.array([0.0, -np.inf, 1000.0]))
+    Array([ 1.,  0., inf], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
@@ -28,7 +32,11 @@ class Exp(Function):
 
 
 class Exp2(Function):
-    """2 to the power x."""
+    """2 to the power x.
+
+    >>> lax.exp2(tnp.array([3.0, -1.0]))
+    Array([8. , 0.5], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (1.5, 1.5)
@@ -42,7 +50,11 @@ class Exp2(Function):
 
 
 class Expm1(Function):
-    """exp(x) - 1, exact near 0."""
+    """exp(x) - 1, exact near 0.
+
+    >>> lax.expm1(tnp.array([0.0, 1e-10, -np.inf]))
+    Array([ 0.e+00,  1.e-10, -1.e+00], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 2.0)
@@ -76,7 +88,11 @@ def _complex_expm1(z: np.ndarray) -> np.ndarray:
 
 
 class Log(Function):
-    """The natural logarithm; NaN below 0."""
+    """The natural logarithm; NaN below 0.
+
+    >>> lax.log(tnp.array([1.0, 0.0, -1.0]))
+    Array([  0., -inf,  nan], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (1.5, 1.5)
@@ -109,7 +125,11 @@ class Log2(Log):
 
 
 class Log1p(Log):
-    """log(1 + x), exact near 0."""
+    """log(1 + x), exact near 0.
+
+    >>> lax.log1p(tnp.array([0.0, 1e-10, -1.0]))
+    Array([0.e+00, 1.e-10,   -inf], dtype=float32)
+    """
 
     ulp = (2.0, 1.5)
     domain = (-0.8, 3.0)
@@ -123,7 +143,11 @@ class Log1p(Log):
 
 
 class Sinh(Function):
-    """The hyperbolic sine."""
+    """The hyperbolic sine.
+
+    >>> lax.sinh(tnp.array([0.0, -np.inf]))
+    Array([  0., -inf], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (4.0, 3.0)
@@ -140,7 +164,11 @@ class Sinh(Function):
 
 
 class Cosh(Function):
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine.
+
+    >>> lax.cosh(tnp.array([0.0, -np.inf]))
+    Array([ 1., inf], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.5)
@@ -156,7 +184,11 @@ class Cosh(Function):
 
 
 class Tanh(Function):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> lax.tanh(tnp.array([0.0, -1000.0, 1000.0]))
+    Array([ 0., -1.,  1.], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.0)
@@ -186,7 +218,11 @@ class Tanh(Function):
 
 
 class Asinh(Function):
-    """The inverse hyperbolic sine."""
+    """The inverse hyperbolic sine.
+
+    >>> lax.asinh(tnp.array([-np.inf, 0.0]))
+    Array([-inf,   0.], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
@@ -207,7 +243,11 @@ class Asinh(Function):
 
 
 class Acosh(Function):
-    """The inverse hyperbolic cosine; NaN below 1."""
+    """The inverse hyperbolic cosine; NaN below 1.
+
+    >>> lax.acosh(tnp.array([1.0, np.inf, 0.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
@@ -230,7 +270,11 @@ class Acosh(Function):
 
 
 class Atanh(Function):
-    """The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside."""
+    """The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> lax.atanh(tnp.array([0.0, 1.0, 2.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (3.0, 2.5)
@@ -248,7 +292,11 @@ class Atanh(Function):
 
 
 class Logistic(Function):
-    """1 / (1 + exp(-x)), the sigmoid."""
+    """1 / (1 + exp(-x)), the sigmoid.
+
+    >>> lax.logistic(tnp.array([-np.inf, 0.0, 1000.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
 
     ulp = (3.5, 2.5)
 

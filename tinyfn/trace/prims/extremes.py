@@ -23,7 +23,11 @@ from .selection import where
 
 
 class Max(Binary):
-    """The greater of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either."""
+    """The greater of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either.
+
+    >>> lax.max(tnp.array([1.0, np.nan]), tnp.array([2.0, 0.0])), tinyfn.grad(lax.max)(1.0, 1.0)
+    (Array([ 2., nan], dtype=float32), Array(0.5, dtype=float32))
+    """
 
     kinds = _ANY
     reference: Callable[..., Any] = np.maximum
@@ -41,7 +45,11 @@ class Max(Binary):
 
 
 class Min(Max):
-    """The lesser of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either."""
+    """The lesser of x and y, NaN if either is; a tie shares the derivative equally. Of 0.0 and -0.0 it is either.
+
+    >>> lax.min(tnp.array([1.0, np.nan]), tnp.array([2.0, 0.0]))
+    Array([ 1., nan], dtype=float32)
+    """
 
     reference = np.minimum
 

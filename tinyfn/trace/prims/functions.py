@@ -26,7 +26,11 @@ class Function(Unary):
 
 
 class Sqrt(Function):
-    """The square root; NaN below 0."""
+    """The square root; NaN below 0.
+
+    >>> lax.sqrt(tnp.array([9.0, -1.0])), lax.sqrt(-4.0 + 0.0j)
+    (Array([ 3., nan], dtype=float32), Array(0.+2.j, dtype=complex64))
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     singular = True
@@ -41,7 +45,11 @@ class Sqrt(Function):
 
 
 class Rsqrt(Sqrt):
-    """1 / sqrt(x); infinite at 0, NaN below."""
+    """1 / sqrt(x); infinite at 0, NaN below.
+
+    >>> lax.rsqrt(tnp.array([4.0, 0.0, -1.0]))
+    Array([0.5, inf, nan], dtype=float32)
+    """
 
     ulp = (1.5, 1.5)
 
@@ -56,7 +64,11 @@ class Rsqrt(Sqrt):
 
 
 class Cbrt(Function):
-    """The cube root, negative for negative x."""
+    """The cube root, negative for negative x.
+
+    >>> lax.cbrt(tnp.array([-8.0, 27.0])).round(3)
+    Array([-2.,  3.], dtype=float32)
+    """
 
     ulp = (1.0, 1.0)
     odd = True

@@ -49,7 +49,11 @@ def _log_gamma(m: Any, x: Any) -> Any:
 
 
 class Lgamma(WideFunction):
-    """log |Γ(x)|, infinite at 0, -1, -2, ...; near its other roots below 0 it has a small absolute error only."""
+    """log |Γ(x)|, infinite at 0, -1, -2, ...; near its other roots below 0 it has a small absolute error only.
+
+    >>> lax.lgamma(tnp.array([1.0, 5.0, 0.0])).round(3)  # log 0!, log 4!
+    Array([0.   , 3.178,   inf], dtype=float32)
+    """
 
     ulp = (1.0, 64.0)
     domain = (0.1, 6.0)
@@ -102,7 +106,11 @@ class Gamma(WideFunction):
 
 class Digamma(WideFunction):
     """The derivative of log Γ(x): infinite at 0, NaN at -1, -2, ...; near its roots below 0 it has a small
-    absolute error only."""
+    absolute error only.
+
+    >>> lax.digamma(tnp.array([1.0, 0.0])).round(3)
+    Array([-0.577,   -inf], dtype=float32)
+    """
 
     ulp = (1.0, 64.0)
     domain = (0.1, 5.0)
@@ -137,7 +145,11 @@ class Digamma(WideFunction):
 
 
 class BesselI0e(WideFunction):
-    """exp(-|x|) I0(x), the modified Bessel function of order 0, scaled."""
+    """exp(-|x|) I0(x), the modified Bessel function of order 0, scaled.
+
+    >>> lax.bessel_i0e(tnp.array([0.0, 1.0])).round(3)
+    Array([1.   , 0.466], dtype=float32)
+    """
 
     name = "bessel_i0e"
     ulp = (1.0, 8.0)
@@ -152,7 +164,11 @@ class BesselI0e(WideFunction):
 
 
 class BesselI1e(WideFunction):
-    """exp(-|x|) I1(x), the modified Bessel function of order 1, scaled."""
+    """exp(-|x|) I1(x), the modified Bessel function of order 1, scaled.
+
+    >>> lax.bessel_i1e(tnp.array([0.0, 1.0])).round(3)
+    Array([0.   , 0.208], dtype=float32)
+    """
 
     name = "bessel_i1e"
     ulp = (1.0, 8.0)

@@ -42,7 +42,11 @@ def spread(y: UOp, axes: tuple[int, ...], shape: tuple[Any, ...]) -> UOp:
 
 
 class ReduceSum(Reduction, Linear):
-    """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0."""
+    """The sum over axes; half precision and small integers are accumulated in 32 bits. The sum of nothing is 0.
+
+    >>> lax.reduce_sum(tnp.ones((2, 3, 4)), (0, 2))
+    Array([8., 8., 8.], dtype=float32)
+    """
 
     kinds = _NUMBER_OR_COMPLEX
 
@@ -57,7 +61,11 @@ class ReduceSum(Reduction, Linear):
 
 
 class ReduceProd(Reduction):
-    """The product over axes. The product of nothing is 1."""
+    """The product over axes. The product of nothing is 1.
+
+    >>> lax.reduce_prod(tnp.array([[1, 2], [3, 4]]), (0, 1))
+    Array(24, dtype=int32)
+    """
 
     kinds = _NUMBER_OR_COMPLEX
 
@@ -100,7 +108,11 @@ class ReduceProd(Reduction):
 
 
 class ReduceMax(Reduction):
-    """The greatest element over axes, NaN if there is one; ties share the derivative equally."""
+    """The greatest element over axes, NaN if there is one; ties share the derivative equally.
+
+    >>> lax.reduce_max(tnp.array([[1, 5], [4, 2]]), (0,))
+    Array([4, 5], dtype=int32)
+    """
 
     kinds = (*_BITS, "float")
     needs_elements = True
@@ -131,7 +143,11 @@ class ReduceMax(Reduction):
 
 
 class ReduceMin(ReduceMax):
-    """The least element over axes, NaN if there is one; ties share the derivative equally."""
+    """The least element over axes, NaN if there is one; ties share the derivative equally.
+
+    >>> lax.reduce_min(tnp.array([[1, 5], [4, 2]]), (0,))
+    Array([1, 2], dtype=int32)
+    """
 
     def combine(self, dtype: DType) -> ScalarOp:
         return AND if dtype is dtypes.bool_ else MIN
@@ -141,7 +157,11 @@ class ReduceMin(ReduceMax):
 
 
 class ReduceAnd(Reduction):
-    """Whether all bools over axes hold. All of nothing hold."""
+    """Whether all bools over axes hold. All of nothing hold.
+
+    >>> lax.reduce_and(tnp.array([[True, True], [True, False]]), (1,))
+    Array([ True, False], dtype=bool)
+    """
 
     kinds = ("bool",)
 
@@ -153,7 +173,11 @@ class ReduceAnd(Reduction):
 
 
 class ReduceOr(Reduction):
-    """Whether any bool over axes holds. None of nothing holds."""
+    """Whether any bool over axes holds. None of nothing holds.
+
+    >>> lax.reduce_or(tnp.array([[False, False], [True, False]]), (1,))
+    Array([False,  True], dtype=bool)
+    """
 
     kinds = ("bool",)
 

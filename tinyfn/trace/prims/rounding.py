@@ -23,7 +23,11 @@ class _Step(Function):
 
 
 class Floor(_Step):
-    """The greatest whole number that is not above x."""
+    """The greatest whole number that is not above x.
+
+    >>> lax.floor(tnp.array([-1.5, 1.5]))
+    Array([-2.,  1.], dtype=float32)
+    """
 
     reference = np.floor
 
@@ -33,7 +37,11 @@ class Floor(_Step):
 
 
 class Ceil(_Step):
-    """The least whole number that is not below x."""
+    """The least whole number that is not below x.
+
+    >>> lax.ceil(tnp.array([-1.5, 1.5]))
+    Array([-1.,  2.], dtype=float32)
+    """
 
     reference = np.ceil
 
@@ -133,7 +141,11 @@ class ReducePrecision(Unary):
 
 
 class IsFinite(Unary):
-    """Whether x is neither infinite nor NaN."""
+    """Whether x is neither infinite nor NaN.
+
+    >>> lax.is_finite(tnp.array([1.0, np.inf, np.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     result = dtypes.bool_
@@ -162,7 +174,11 @@ class IsInf(IsFinite):
 
 
 class Nextafter(Binary):
-    """The float next to x towards y; y if they are equal."""
+    """The float next to x towards y; y if they are equal.
+
+    >>> lax.nextafter(1.0, 2.0) - 1.0 == tnp.finfo("float32").eps
+    Array(True, dtype=bool)
+    """
 
     kinds = _INEXACT
 

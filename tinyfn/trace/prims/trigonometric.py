@@ -37,7 +37,11 @@ class Sin(Function):
 
 
 class Cos(Function):
-    """The cosine of x (radians)."""
+    """The cosine of x (radians).
+
+    >>> lax.cos(tnp.array([0.0, np.pi]))
+    Array([ 1., -1.], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 1.5)
@@ -54,7 +58,11 @@ class Cos(Function):
 
 
 class Tan(Function):
-    """The tangent of x (radians)."""
+    """The tangent of x (radians).
+
+    >>> lax.tan(tnp.array([0.0, np.pi / 4])).round(4)
+    Array([0., 1.], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (3.5, 3.0)
@@ -74,7 +82,11 @@ class Tan(Function):
 
 
 class Asin(Function):
-    """The arc sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
+    """The arc sine, in [-pi/2, pi/2]; NaN outside [-1, 1].
+
+    >>> lax.asin(tnp.array([0.0, 1.0, 2.0])).round(4)
+    Array([0.    , 1.5708,    nan], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.5, 2.5)
@@ -92,7 +104,11 @@ class Asin(Function):
 
 
 class Acos(Asin):
-    """The arc cosine, in [0, pi]; NaN outside [-1, 1]."""
+    """The arc cosine, in [0, pi]; NaN outside [-1, 1].
+
+    >>> lax.acos(tnp.array([1.0, -1.0, 2.0])).round(4)
+    Array([0.    , 3.1416,    nan], dtype=float32)
+    """
 
     ulp = (1.5, 1.5)
     odd = False
@@ -110,7 +126,11 @@ class Acos(Asin):
 
 
 class Atan(Function):
-    """The arc tangent, in [-pi/2, pi/2]."""
+    """The arc tangent, in [-pi/2, pi/2].
+
+    >>> lax.atan(tnp.array([0.0, 1.0, np.inf])).round(4)
+    Array([0.    , 0.7854, 1.5708], dtype=float32)
+    """
 
     kinds = _FLOAT_OR_COMPLEX
     ulp = (2.0, 2.0)
@@ -128,7 +148,11 @@ class Atan(Function):
 
 
 class Atan2(Binary):
-    """The angle in [-pi, pi] of the point (y, x); its arguments come in that order."""
+    """The angle in [-pi, pi] of the point (y, x); its arguments come in that order.
+
+    >>> lax.atan2(tnp.array([0.0, 1.0, 0.0]), tnp.array([1.0, 0.0, -1.0])).round(4)
+    Array([0.    , 1.5708, 3.1416], dtype=float32)
+    """
 
     ulp = (2.5, 2.0)
     kinds = _INEXACT
