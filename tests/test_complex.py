@@ -38,6 +38,11 @@ def test_elementwise(name: str, dtype: str, shape: list[int], seed: int) -> None
     agree(lambda m, z: getattr(m, name)(z), z)
 
 
+@pytest.mark.parametrize("name", ["log", "log2", "log10"])
+def test_logarithms_of_zero(name: str) -> None:
+    agree(lambda m, z: getattr(m, name)(z), np.array([0j, 1j], np.complex64))
+
+
 @pytest.mark.parametrize("name", [*HOLOMORPHIC, *OTHER])
 def test_derivatives(name: str) -> None:
     move = HOLOMORPHIC.get(name, lambda z: z)

@@ -233,6 +233,40 @@ def test_true_division_and_power_of_integers() -> None:
     close(tnp.power(tnp.array([2.0, -3.0]), 3), [8, -27])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_powers_of_integers_wrap_around(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    bases = np.array([0, 1, 2, 3, 6, limits.max, limits.min], dtype)
+    exponents = np.array([0, 1, 2, 3, 31, 63, 64, 100, limits.max, limits.max // 2 + 1], dtype)
+    agree(lambda m, x, y: m.power(x, y), bases[:, None], exponents)
+    wide = np.int64 if limits.min else np.uint64
+    for exponent in (200, 2**33):  # more than the narrow dtypes have
+        expected = np.power(bases, wide(exponent)).astype(dtype)
+        close(tnp.asarray(bases) ** exponent, expected)
+        close(jit(lambda x: x**exponent)(tnp.asarray(bases)), expected)
+    if limits.min:
+        x, y = tnp.array([2, 1, -1, -1, limits.min, 0], dtype), tnp.array([-1, -5, -3, -2, -1, -1], dtype)
+        close(tnp.power(x, y), [0, 1, -1, 1, 0, 0])
+        close(jit(tnp.power)(x, y), [0, 1, -1, 1, 0, 0])
+
+
+def test_arithmetic_of_bools_is_that_of_0_and_1() -> None:
+    x, y = np.array([True, False]), np.array([True, True])
+    for name in ("floor_divide", "remainder", "fmod", "power", "divmod"):
+        agree(lambda m, x, y: getattr(m, name)(x, y), x, y)
+    for name in ("square", "bitwise_count"):
+        agree(lambda m, x: getattr(m, name)(x), x)
+    assert tnp.square(tnp.asarray(x)).dtype == (tnp.asarray(x) // True).dtype == np.int32
+
+
+def test_magnitudes_that_take_no_complex_numbers() -> None:
+    for function in (tnp.fabs, lambda x: tnp.hypot(x, 1.0)):
+        with pytest.raises(
+            TypeError, match=r"(fabs|hypot) .* complex64\[2\]; at .*test_elementwise.py.*`absolute`"
+        ):
+            function(tnp.array([1j, 2j]))
+
+
 def test_round() -> None:
     x = np.array([0.5, 1.5, -2.5, 1.2345, 1250.0, np.nan, np.inf], np.float64)
     for decimals in (0, 1, 2, -2):

@@ -122,6 +122,15 @@ def floats(what: str, *xs: Any) -> list[Array]:
     return [a if dtypes.is_inexact(a.dtype) else o.to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
 
 
+def check_real(what: str, *arrays: Array) -> None:
+    """Raise TypeError if one of the arrays is complex."""
+    for array in arrays:
+        if dtypes.kind(array.dtype) == "complex":
+            raise TypeError(
+                f"{what} takes real numbers, not {described(array)}{at_user()}: take .real, or `absolute` of it"
+            )
+
+
 def sequence(xs: Any, what: str) -> list[Array]:
     """A sequence of arrays, or the slices of one array along its first axis."""
     if isinstance(xs, (Array, np.ndarray)):

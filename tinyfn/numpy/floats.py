@@ -34,17 +34,31 @@ def _step(primitive: Any, x: Any, what: str) -> Array:
 
 
 def floor(x: ArrayLike, /) -> Array:
-    """The greatest whole number that is not above x, in x's dtype."""
+    """The greatest whole number that is not above x, in x's dtype.
+
+    >>> tnp.floor(tnp.array([1.5, -1.5]))
+    Array([ 1., -2.], dtype=float32)
+    >>> tnp.floor(tnp.array([3, 4]))
+    Array([3, 4], dtype=int32)
+    """
     return _step(prims.floor, x, "floor")
 
 
 def ceil(x: ArrayLike, /) -> Array:
-    """The least whole number that is not below x, in x's dtype."""
+    """The least whole number that is not below x, in x's dtype.
+
+    >>> tnp.ceil(tnp.array([1.5, -1.5]))
+    Array([ 2., -1.], dtype=float32)
+    """
     return _step(prims.ceil, x, "ceil")
 
 
 def trunc(x: ArrayLike, /) -> Array:
-    """The whole number next to x towards zero, in x's dtype."""
+    """The whole number next to x towards zero, in x's dtype.
+
+    >>> tnp.trunc(tnp.array([1.5, -1.5]))
+    Array([ 1., -1.], dtype=float32)
+    """
     return _step(prims.trunc, x, "trunc")
 
 
@@ -52,13 +66,27 @@ fix = trunc
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """The nearest whole number, the even one of two that are equally near; integers become float32."""
+    """The nearest whole number, the even one of two that are equally near; integers become float32.
+
+    >>> tnp.rint(tnp.array([0.5, 1.5, 2.6]))
+    Array([0., 2., 3.], dtype=float32)
+    >>> tnp.rint(3)
+    Array(3., dtype=float32)
+    """
     array = inexact(x, "rint")
     return _by_parts(rint, array) if dtypes.kind(array.dtype) == "complex" else unary(prims.round, x, "rint")
 
 
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ..."""
+    """a rounded to a number of decimals, halves to even; for a negative number to tens, hundreds, ... Dtypes stay.
+
+    >>> tnp.round(tnp.array([0.5, 1.5, 2.6]))
+    Array([0., 2., 3.], dtype=float32)
+    >>> tnp.round(tnp.array([1.25, 3.14159]), 1)
+    Array([1.2, 3.1], dtype=float32)
+    >>> tnp.round(tnp.array([15, 25, 149]), -1)
+    Array([ 20,  20, 150], dtype=int32)
+    """
     x = number(a, "round")
     if dtypes.kind(x.dtype) == "complex":
         return _by_parts(lambda part: round(part, decimals), x)
@@ -86,7 +114,11 @@ around = round
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Whether the sign bit is set: for negative numbers, -0.0 among them."""
+    """Whether the sign bit is set: for negative numbers, -0.0 among them.
+
+    >>> tnp.signbit(tnp.array([-1.0, -0.0, 0.0]))
+    Array([ True,  True, False], dtype=bool)
+    """
     array = operand(x, "signbit")
     if dtypes.is_float(array.dtype):
         array = bind(prims.bitcast, (array,), {"dtype": dtypes.canonical(f"int{8 * array.dtype.itemsize}")})
@@ -94,18 +126,30 @@ def signbit(x: ArrayLike, /) -> Array:
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x with the sign of y."""
+    """x with the sign of y; integers become float32.
+
+    >>> tnp.copysign(tnp.array([1, -2, 3]), tnp.array([-1.0, 1.0, -0.0]))
+    Array([-1.,  2., -3.], dtype=float32)
+    """
     x, y = floats("copysign", x, y)
     return where(not_equal(signbit(x), signbit(y)), negative(x), x)
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The float next to x towards y."""
+    """The float next to x towards y.
+
+    >>> tnp.nextafter(tnp.array([1.0]), 2) - 1 == tnp.finfo("float32").eps
+    Array([ True], dtype=bool)
+    """
     return o.elementwise(prims.nextafter, x, y, inexact=True)
 
 
 def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
-    """x * 2**n for integers n."""
+    """x * 2**n for integers n, without overflow on the way.
+
+    >>> tnp.ldexp(tnp.array([0.75, 2.0**-149]), tnp.array([2, 149]))
+    Array([3., 1.], dtype=float32)
+    """
     x = inexact(x, "ldexp")
     # In two halves, each of which is in range where the whole may not be.
     half = o.right_shift(operand(n, "ldexp"), 1)
@@ -114,7 +158,11 @@ def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
 
 
 def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """0 where x is negative, 1 where it is positive, y where it is 0."""
+    """0 where x is negative, 1 where it is positive, y where it is 0, NaN where it is NaN.
+
+    >>> tnp.heaviside(tnp.array([-2.0, 0.0, 3.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x, y = floats("heaviside", x, y)
     step = where(less(x, 0), 0, where(equal(x, 0), y, 1))
     return where(isnan(x), x, step)
@@ -128,7 +176,13 @@ def nan_to_num(
     neginf: ArrayLike | None = None,
 ) -> Array:
     """x with NaN replaced by a number and infinities by the greatest and least floats, or by the numbers
-    given."""
+    given.
+
+    >>> tnp.nan_to_num(tnp.array([np.nan, np.inf, 2.0]), nan=-1.0, posinf=9.0)
+    Array([-1.,  9.,  2.], dtype=float32)
+    >>> tnp.nan_to_num(tnp.array(-np.inf)) == tnp.finfo("float32").min
+    Array(True, dtype=bool)
+    """
     array = number(x, "nan_to_num")
     if dtypes.kind(array.dtype) == "complex":
         return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), array)
@@ -148,13 +202,23 @@ def _greatest(dtype: dtypes.DType) -> float:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """The real part, in the dtype of the parts; of what is not complex, the argument itself."""
+    """The real part, in the dtype of the parts; of what is not complex, the argument itself.
+
+    >>> tnp.real(tnp.array([1 + 2j, 3j]))
+    Array([1., 0.], dtype=float32)
+    """
     array = number(val, "real")
     return bind(prims.real, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """The imaginary part, in the dtype of the parts; 0 for what is not complex."""
+    """The imaginary part, in the dtype of the parts; 0 for what is not complex.
+
+    >>> tnp.imag(tnp.array([1 + 2j, 3j]))
+    Array([2., 3.], dtype=float32)
+    >>> tnp.imag(tnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
     array = number(val, "imag")
     if dtypes.kind(array.dtype) == "complex":
         return bind(prims.imag, (array,), {})
@@ -162,7 +226,11 @@ def imag(val: ArrayLike, /) -> Array:
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """The complex conjugate; of what is not complex, the argument itself."""
+    """The complex conjugate; of what is not complex, the argument itself.
+
+    >>> tnp.conjugate(tnp.array([1 + 2j, 3j]))
+    Array([1.-2.j, 0.-3.j], dtype=complex64)
+    """
     array = number(x, "conjugate")
     return bind(prims.conj, (array,), {}) if dtypes.kind(array.dtype) == "complex" else array
 
@@ -171,7 +239,11 @@ conj = conjugate
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """The angle of complex numbers in the plane, in (-pi, pi] or, with `deg`, in degrees; pi for negative real ones."""
+    """The angle of complex numbers in the plane, in (-pi, pi] or, with `deg`, in degrees; pi for negative real ones.
+
+    >>> tnp.angle(tnp.array([1j, -1 + 0j, 1 - 1j]), deg=True).round(3)
+    Array([ 90., 180., -45.], dtype=float32)
+    """
     x = inexact(z, "angle")
     result = arctan2(imag(x), real(x))
     return rad2deg(result) if deg else result
@@ -185,7 +257,15 @@ def _by_parts(function: Any, x: Array) -> Array:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether |a - b| <= atol + rtol * |b|, for each element; equal infinities are close."""
+    """Whether |a - b| <= atol + rtol * |b|, for each element; equal infinities are close.
+
+    With `equal_nan` two NaNs are close as well.
+
+    >>> tnp.isclose(tnp.array([1.0, 1.1, np.inf, np.nan]), tnp.array([1.000001, 1.0, np.inf, np.nan]))
+    Array([ True, False,  True, False], dtype=bool)
+    >>> tnp.isclose(1.0, 1.1, rtol=0.2)
+    Array(True, dtype=bool)
+    """
     x, y = promoted(a, b)
     if not dtypes.is_inexact(x.dtype):
         x, y = o.to_dtype(x, dtypes.float32), o.to_dtype(y, dtypes.float32)

@@ -203,6 +203,8 @@ _UFUNCS[prims.div] = np.divide  # of floats: its result for integers is another
 _UFUNCS[prims.eq], _UFUNCS[prims.ne] = np.equal, np.not_equal  # of numbers: the primitives also compare keys
 
 _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
+# Of bools these are of the integers 0 and 1.
+_OF_INTEGERS = {prims.floor_divide, prims.floor_remainder, prims.rem}
 
 
 def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
@@ -216,6 +218,8 @@ def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
     if inexact and not dtypes.is_inexact(dtype):
         arrays = [to_dtype(a, dtypes.DEFAULT_FLOAT) for a in arrays]
     elif dtype is dtypes.bool_:
+        if primitive in _OF_INTEGERS:
+            arrays = [to_dtype(a, dtypes.DEFAULT_INT) for a in arrays]
         primitive = _OF_BOOLS.get(primitive, primitive)
     shape = common_shape(primitive.name, arrays)
     result = bind(primitive, tuple([broadcast_to(a, shape) for a in arrays]), {})
@@ -328,15 +332,22 @@ def power(x: Any, y: Any) -> Array:
     (x, y), _ = promote(x, y)
     if dtypes.is_inexact(x.dtype):
         return elementwise(prims.pow, x, y)
+    if x.dtype is dtypes.bool_:
+        x, y = to_dtype(x, dtypes.DEFAULT_INT), to_dtype(y, dtypes.DEFAULT_INT)
     return _integer_power(x, y)
 
 
 def _integer_power(x: Array, y: Array) -> Array:
-    """By squaring, over the bits of the exponent; a negative exponent gives 0."""
-    result: Array = elementwise_where(less(y, 0), scalar(0, x.dtype), scalar(1, x.dtype))
-    for bit in range(6):
-        is_set = not_equal(bitwise_and(right_shift(y, bit), 1), 0)
-        result = elementwise_where(is_set, multiply(result, x), result)
+    """By squaring, over the bits of the exponent; a negative exponent gives the whole part of the power."""
+    if current_trace() is None and not switches.general_path:
+        direct = _by_numpy(np.power, x, y, accepted="iu")  # which raises if an exponent is negative
+        if direct is not None:
+            return direct
+    vanishes = bitwise_and(less(y, 0), not_equal(absolute(x), 1))
+    result: Array = elementwise_where(vanishes, scalar(0, x.dtype), scalar(1, x.dtype))
+    for bit in range(8 * x.dtype.itemsize - (dtypes.kind(x.dtype) == "signed")):
+        is_set = not_equal(bitwise_and(y, scalar(1 << bit, y.dtype)), 0)
+        result = multiply(result, elementwise_where(is_set, x, scalar(1, x.dtype)))
         x = multiply(x, x)
     return result
 

@@ -283,11 +283,16 @@ class IntegerPow(Unary):
         return exponent < 0
 
     def reference(self, x: Any, *, exponent: int) -> Any:
-        if exponent >= 0:
-            return np.power(
-                x, np.asarray(exponent, np.asarray(x).dtype) if np.asarray(x).dtype.kind in "iu" else exponent
+        x = np.asarray(x)
+        if x.dtype.kind in "iu":
+            # Modulo 2**64, and so modulo the dtype's power of 2, if the dtype does not have the exponent.
+            wide = (
+                x
+                if exponent <= np.iinfo(x.dtype).max
+                else x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
             )
-        return np.reciprocal(np.power(x, -exponent))
+            return np.power(wide, wide.dtype.type(exponent)).astype(x.dtype, copy=False)
+        return np.power(x, exponent) if exponent >= 0 else np.reciprocal(np.power(x, -exponent))
 
     def out(self, x: Any, *, exponent: int) -> Any:
         if exponent < 0 and not dtypes.is_inexact(x.dtype):
