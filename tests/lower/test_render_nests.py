@@ -262,6 +262,21 @@ def short_rows() -> Case:
 
 
 @case
+def much_that_follows_sums() -> Case:
+    """What is long, and computed of sums, which the vectors of a block do in a loop; one of the sums is of bools."""
+    x, y, out, found = array(9, 150), array(150), array(150), array(150, dtype=dtypes.bool_)
+    (o,), (k,) = ranges("o", 150), ranges("i", 9)
+    total, some, element = array(150), array(150, dtype=dtypes.bool_), load(x, (k, o))
+    two = const(2, dtypes.float32)
+    sums = Reduce(total, s.ADD, element), Reduce(some, s.OR, s.build(s.LT, two, element))
+    value = add(s.build(s.WHERE, result(some), result(total), two), load(y, (o,)))
+    for _ in range(20):
+        value = s.build(s.MIN, add(value, two), mul(value, const(-1, dtypes.float32)))
+    passes = Pass((k,), sums, ()), Pass((), (), (Store(out, at(o), value), Store(found, at(o), result(some))))
+    return Nest((o,), passes, frozenset()), values(x, y, high=4)
+
+
+@case
 def divisions_of_the_lane() -> Case:
     """Positions with quotients and remainders of the range along the lanes."""
     x, y, out = array(3), array(34), array(100)

@@ -65,6 +65,16 @@ def test_every_schedule_gives_the_same_values(name: str) -> None:
             np.testing.assert_array_equal(got[node], want[node], err_msg=str(opts))
 
 
+def test_what_follows_sums_is_written_once_for_all_vectors_of_a_block() -> None:
+    nest, _ = CASES["much_that_follows_sums"]()
+    texts = [
+        generate(Kernel((nest,)), host_target(), ((Opt(OptOps.UPCAST, 0, 8), Opt(OptOps.UNROLL, 0, n)),)).ir
+        for n in (2, 6)
+    ]
+    counts = [text.count("@llvm.minimum.v8f32(") for text in texts]
+    assert counts == [2 * 20 + 1] * 2  # whole blocks and the last one, and the declaration
+
+
 def test_a_chosen_schedule_can_be_printed_and_replayed() -> None:
     nest, _ = CASES["row_totals_of_products"]()
     code = generate(Kernel((nest,)), host_target())

@@ -7,7 +7,6 @@ part and a long row in another, but runs of so many of them that there is about 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -258,11 +257,6 @@ def _merged(functions: Sequence[tuple[str, str]], text: str) -> str:
     return "\n".join([*bodies, *declarations, ""])
 
 
-_DEFINED = re.compile(r"^(?:define [^@(]*)?@([\w.]+)(?= = |\()", re.MULTILINE)
-
-
 def _internal(ir: str, name: str) -> str:
-    """A module's text with its `kernel` named `name`, and all else that it defines named after that."""
-    names = {own: name if own == "kernel" else f"{name}.{own}" for own in _DEFINED.findall(ir)}
-    ir = re.sub(r"@([\w.]+)", lambda found: f"@{names.get(found[1], found[1])}", ir)
-    return re.sub(r"^define (?!internal )", "define internal ", ir, flags=re.MULTILINE)
+    """A module's text with its `kernel` named `name`; the names of all that it defines begin with that."""
+    return ir.replace("@kernel", f"@{name}").replace("define void @", "define internal void @")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, lcm, prod
 from typing import Any
 
@@ -145,6 +146,7 @@ def even_blocks(extent: int, block: int, unit: int) -> int:
     return max(unit, round_up(-(-extent // count), unit))
 
 
+@lru_cache(256)
 def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
     """Rows and vectors of the register tile that takes the fewest cycles for m rows of so many vectors.
 
@@ -167,7 +169,6 @@ def tile_shape(m: int, vectors: int, registers: int) -> tuple[int, int]:
     shapes = [
         (r, v)
         for v in range(1, max(1, min(vectors, registers // 2)) + 1)
-        for r in range(1, max(1, min(m, registers)) + 1)
-        if r * v + v + 1 <= registers or r == v == 1
+        for r in range(1, max(v == 1, min(m, (registers - 1) // v - 1)) + 1)
     ]
     return min(shapes, key=cost)

@@ -88,11 +88,12 @@ def _products(
                     g.produce(b, g.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
                     for at, mask in zip(starts, masks, strict=True)
                 ]
+            if plan.pack_a:
+                steps = (1, g.a_stride) if g.a_by_rows else (plan.rows, 1)
+                column_of_a = b.address(packed_a, b.scale(loop.index, steps[0]), dtype)
             for i in range(rows):
                 if plan.pack_a:
-                    steps = (1, g.a_stride) if g.a_by_rows else (plan.rows, 1)
-                    at = b.scale(loop.index, steps[0]) + i * steps[1]
-                    element = b.load(b.address(packed_a, at, dtype), dtype)
+                    element = b.load(b.address(column_of_a, i * steps[1], dtype), dtype)
                 else:
                     element = g.produce(b, g.a, Place(batch, tile_rows[i], k))
                 element = b.splat(element, lanes)
@@ -141,10 +142,9 @@ def _dots(
         sums = step(Index(None, whole), c.k % lanes, sums)
     # Each row of results becomes a vector, so that an epilogue computes with vectors here as well.
     places = [Place(batch, row + i, column, 1, columns) for i in range(rows)]
-    kept = b.local(dtype, rows * columns)
-    for i, value in enumerate(sums):
-        b.store(reduce_lanes(b, value, dtype, lanes), b.address(kept, i, dtype), dtype)
-    totals = [b.load(b.address(kept, i * columns, dtype), dtype, columns) for i in range(rows)]
+    reduced = [reduce_lanes(b, value, dtype, lanes) for value in sums]
+    rows_of_sums = [b.keep(reduced[i * columns :][:columns], dtype, 1) for i in range(rows)]
+    totals = [b.load(kept, dtype, columns) for kept in rows_of_sums]
     _finish(g, b, totals, places, Index(None, rows))
 
 
@@ -179,9 +179,7 @@ def _each(
     """What is to be done for each vector of a tile, in loops so that its code is short."""
     dtype, first, lanes = g.accumulator, places[0], places[0].lanes
     width = sum(place.row == first.row for place in places)
-    kept = b.local(dtype, len(sums) * lanes)
-    for i, value in enumerate(sums):
-        b.store(value, b.address(kept, i * lanes, dtype), dtype)
+    kept = b.keep(sums, dtype, lanes)
     vectors = Index(None, width)
     if g.shares_columns:
         present = b.binary("sub", g.contraction.n, first.column) + (lanes - 1)

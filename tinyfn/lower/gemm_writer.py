@@ -4,10 +4,10 @@ An instruction that depends on its operands alone is written once, and before th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class Value(NamedTuple):
         return f"{self.type} {self.name}"
 
 
+# The constructor of a named tuple is a function of Python, and this is called for each instruction.
+_value: Callable[[tuple[str, str]], Value] = partial(tuple.__new__, Value)
+
+
 class Index(NamedTuple):
     """A 64-bit index `value + constant`: constants fold and end up in the displacements of addresses."""
 
@@ -45,11 +49,7 @@ class Index(NamedTuple):
 
 def vector_type(dtype: DType, lanes: int) -> str:
     """The IR's type of so many elements; one is a scalar."""
-    return _vector(TYPES[dtype], lanes)
-
-
-def _vector(type: str, lanes: int) -> str:
-    return type if lanes == 1 else f"<{lanes} x {type}>"
+    return TYPES[dtype] if lanes == 1 else f"<{lanes} x {TYPES[dtype]}>"
 
 
 class Loop:
@@ -60,11 +60,14 @@ class Loop:
 
 
 class _Frame:
-    """A block of code that is being written into: what is known in it, and, of a loop, the place before it."""
+    """A block of code that is being written into: what is known in it alone, and, of a loop, the place before it.
 
-    def __init__(self, before: list[str] | None = None) -> None:
-        self.before = before
-        self.known: dict[str, Value] = {}
+    `mark` is what the names of its values begin with, `marks` are this and those of the loops in it that have ended: what is
+    used of such a loop's values after it are its last ones, which do not change any more while this block runs."""
+
+    def __init__(self, mark: str, before: list[str] | None) -> None:
+        self.mark, self.marks, self.before = mark, [mark], before
+        self.known: list[str] = []
 
 
 class _Ops(ScalarCode):
@@ -78,30 +81,32 @@ class _Ops(ScalarCode):
         return self._writer.raw(text)
 
 
-_OPERAND = re.compile(r"%[\w.]+")
-
-
 class Writer:
     """Writes one function, in basic blocks."""
 
     def __init__(self, signature: str, fma: bool = True) -> None:
         self.signature, self.fma = signature, fma
         self.prologue: list[str] = []
-        self.lines: list[str | list[str]] = []
+        self.lines: list[Any] = []  # of instructions and of lists of such
         self.block = "body"
         self._names = 0
-        self._frames = [_Frame()]
-        self._levels: dict[str, int] = {}  # in which frame a value was made; not here: before the first
+        self._known: dict[str, str] = {}  # the names of what was written in the blocks that are open
+        self._frames: list[_Frame] = []  # of the blocks within the first
+        self._mark = "%v"  # of the innermost one
+        self._marks = 0
         self._ops: dict[int, ScalarCode] = {}
 
     def text(self) -> str:
         """The finished function."""
         lines = ["entry:", *self.prologue, "  br label %body", "body:"]
         for line in self.lines:
-            lines += [line] if isinstance(line, str) else line
+            if isinstance(line, str):
+                lines.append(line)
+            else:
+                lines += line
         return f"define {self.signature} {{\n" + "\n".join([*lines, "  ret void"]) + "\n}\n"
 
-    def _name(self, prefix: str = "v") -> str:
+    def _name(self, prefix: str) -> str:
         self._names += 1
         return f"{prefix}{self._names}"
 
@@ -111,34 +116,48 @@ class Writer:
 
     def instruction(self, type: str, text: str) -> Value:
         """An instruction with a result of this type."""
-        name = "%" + self._name()
+        self._names += 1
+        name = f"{self._mark}{self._names}"
         self.lines.append(f"  {name} = {text}")
-        self._levels[name] = len(self._frames) - 1
-        return Value(type, name)
+        return _value((type, name))
 
     def pure(self, type: str, text: str) -> Value:
         """An instruction that depends on its operands alone, perhaps one that was written before."""
-        return Value(type, self.raw(text))
+        return _value((type, self._known.get(text) or self._new(text)))
 
     def raw(self, text: str) -> str:
         """The name of the result of such an instruction, of whatever type it is."""
-        frames, levels = self._frames, self._levels
-        for frame in reversed(frames):
-            if text in frame.known:
-                return frame.known[text].name
-        level = max([levels.get(operand, 0) for operand in _OPERAND.findall(text)], default=0)
-        name, last = "%" + self._name(), len(frames) - 1
-        for number in range(level + 1, last + 1):
-            before = frames[number].before
-            if before is not None:
-                before.append(f"  {name} = {text}")
-                last = number - 1
-                break
+        return self._known.get(text) or self._new(text)
+
+    def _new(self, text: str) -> str:
+        """Write an instruction that depends on its operands alone, before the outermost loop in which they do not change."""
+        lines, frames, level = self.lines, self._frames, 0
+        if frames:
+            level = len(frames)
+            for number in range(self._level(text), level):
+                before = frames[number].before
+                if before is not None:
+                    lines, level = before, number
+                    break
+        self._names += 1
+        if level:
+            frames[level - 1].known.append(text)
+            name = f"{frames[level - 1].mark}{self._names}"
         else:
-            self.lines.append(f"  {name} = {text}")
-        levels[name] = last
-        frames[last].known[text] = Value("", name)
+            name = f"%v{self._names}"
+        self._known[text] = name
+        lines.append(f"  {name} = {text}")
         return name
+
+    def _level(self, text: str) -> int:
+        """How many of the open blocks are needed for all operands of an instruction to be there."""
+        level = len(self._frames)
+        for frame in reversed(self._frames):
+            for mark in frame.marks:
+                if mark in text:
+                    return level
+            level -= 1
+        return 0
 
     def ops(self, lanes: int) -> ScalarCode:
         """Scalar ops on vectors of so many lanes."""
@@ -159,43 +178,43 @@ class Writer:
 
     @contextmanager
     def _scope(self, before: list[str] | None = None) -> Iterator[None]:
-        self._frames.append(_Frame(before))
+        # None of these is the beginning of another one, or of another name.
+        letter, more = "ABCDEFGHIJKLMNOPQRSTUVWXY"[self._marks % 25], self._marks // 25
+        self._marks += 1
+        around = self._mark
+        self._mark = f"%{'Z' * more}{letter}"
+        self._frames.append(_Frame(self._mark, before))
         yield
-        self._frames.pop()
-
-    def _leave(self, values: Sequence[Value]) -> None:
-        """Values of a block that has ended are from now on those of the one around it."""
-        for value in values:
-            self._levels[value.name] = len(self._frames) - 1
+        ended, self._mark = self._frames.pop(), around
+        for text in ended.known:
+            del self._known[text]
+        if before is not None and self._frames:
+            self._frames[-1].marks += ended.marks
 
     # Indices
 
     def number(self, index: Index | int) -> Value:
         """An index as a value."""
-        if isinstance(index, int):
-            return Value("i64", str(index))
-        if index.value is None:
-            return Value("i64", str(index.constant))
-        return (
-            self.pure("i64", f"add i64 {index.value.name}, {index.constant}")
-            if index.constant
-            else index.value
-        )
+        value, constant = (None, index) if isinstance(index, int) else index
+        if value is None:
+            return Value("i64", str(constant))
+        return self.pure("i64", f"add i64 {value.name}, {constant}") if constant else value
 
     def add(self, x: Index, y: Index) -> Index:
         """The sum of two indices."""
-        values = [v for v in (x.value, y.value) if v is not None]
-        total = values[0] if values else None
-        if len(values) == 2:
-            total = self.pure("i64", f"add i64 {values[0].name}, {values[1].name}")
-        return Index(total, x.constant + y.constant)
+        left, right = x.value, y.value
+        if left is not None and right is not None:
+            left = self.pure("i64", f"add i64 {left.name}, {right.name}")
+        return Index(right if left is None else left, x.constant + y.constant)
 
     def scale(self, x: Index, factor: int) -> Index:
         """An index times a constant."""
-        if x.value is None or factor == 0:
+        value = x.value
+        if value is None or factor == 0:
             return Index(None, x.constant * factor)
-        value = x.value if factor == 1 else self.pure("i64", f"mul i64 {x.value.name}, {factor}")
-        return Index(value, x.constant * factor)
+        if factor == 1:
+            return x
+        return Index(self.pure("i64", f"mul i64 {value.name}, {factor}"), x.constant * factor)
 
     def binary(self, operation: str, x: Index | int, y: Index | int) -> Index:
         """An instruction on two indices, such as `sub`, or `umin` for the intrinsic."""
@@ -233,25 +252,24 @@ class Writer:
         self.statement(f"br label %{head}")
         self._start(head)
         at = len(self.lines)
-        loop = Loop(
-            Value("i64", "%" + self._name()), step, [Value(v.type, "%" + self._name()) for v in carried]
-        )
-        phis, index = list(loop.carried), self.number(loop.index)
-        if not nonempty:
-            test = self._name()
-            self.statement(f"%{test} = icmp slt {index}, {last.name}")
-            self.statement(f"br i1 %{test}, label %{body}, label %{end}")
-            self._start(body)
         with self._scope(outside):
-            self._leave([*phis, index])
+            index, *phis = [
+                Value(type, self._name(self._mark)) for type in ("i64", *[v.type for v in carried])
+            ]
+            loop = Loop(index, step, list(phis))
+            if not nonempty:
+                test = self._name(self._mark)
+                self.statement(f"{test} = icmp slt {index}, {last.name}")
+                self.statement(f"br i1 {test}, label %{body}, label %{end}")
+                self._start(body)
             yield loop
             amount = loop.step if isinstance(loop.step, Value) else Value("i64", str(loop.step))
             following = self.instruction("i64", f"add nuw {index}, {amount.name}")
             latch = self.block
             if nonempty:
-                test = self._name()
-                self.statement(f"%{test} = icmp slt {following}, {last.name}")
-                self.statement(f"br i1 %{test}, label %{head}, label %{end}")
+                test = self._name(self._mark)
+                self.statement(f"{test} = icmp slt {following}, {last.name}")
+                self.statement(f"br i1 {test}, label %{head}, label %{end}")
             else:
                 self.statement(f"br label %{head}")
         entries = [(index, first, following), *zip(phis, carried, loop.carried, strict=True)]
@@ -262,7 +280,6 @@ class Writer:
         self._start(end)
         if not nonempty:
             loop.carried = phis
-        self._leave([*loop.carried, index])
 
     def choose(
         self,
@@ -302,9 +319,9 @@ class Writer:
         type = f"<{lanes} x {scalar.type}>"
         if not scalar.name.startswith("%"):
             return Value(type, f"splat ({scalar})")
-        single = self.pure(type, f"insertelement {type} poison, {scalar}, i32 0")
+        single = self.raw(f"insertelement {type} poison, {scalar.type} {scalar.name}, i32 0")
         zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.pure(type, f"shufflevector {single}, {type} poison, {zeros}")
+        return self.pure(type, f"shufflevector {type} {single}, {type} poison, {zeros}")
 
     def shuffle(self, x: Value, y: Value, lanes: Sequence[int]) -> Value:
         """The lanes of two vectors laid end to end, by number."""
@@ -326,7 +343,9 @@ class Writer:
             product = self.instruction(z.type, f"mul {x}, {y.name}")
             return self.instruction(z.type, f"add {product}, {z.name}")
         if self.fma:
-            return self.instruction(z.type, f"call {z.type} @llvm.fma.{suffix(z.type)}({x}, {y}, {z})")
+            type = z.type
+            operands = f"{type} {x.name}, {type} {y.name}, {type} {z.name}"
+            return self.instruction(type, f"call {type} @llvm.fma.{suffix(type)}({operands})")
         product = self.instruction(z.type, f"fmul {x}, {y.name}")
         return self.instruction(z.type, f"fadd {product}, {z.name}")
 
@@ -352,10 +371,16 @@ class Writer:
             self.prologue.append(line)
         return Index(Value("i64", name), 0)
 
-    def local(self, dtype: DType, count: int) -> Value:
-        """An array on the stack."""
-        name = "%" + self._name("local")
-        self.prologue.append(f"  {name} = alloca [{count} x {TYPES[dtype]}], align 64")
+    def keep(self, values: Sequence[Value], dtype: DType, lanes: int) -> Value:
+        """An array on the stack that has these values, of so many elements each."""
+        name, type = self._name("%local"), TYPES[dtype]
+        self.prologue.append(f"  {name} = alloca [{len(values) * lanes} x {type}], align 64")
+        for i, value in enumerate(values):
+            at = name
+            if i:
+                at = self._name(self._mark)
+                self.lines.append(f"  {at} = getelementptr {type}, ptr {name}, i64 {i * lanes}")
+            self.lines.append(f"  store {value.type} {value.name}, ptr {at}, align {dtype.itemsize}")
         return Value("ptr", name)
 
     def address(self, pointer: Value, offset: Index | int, dtype: DType) -> Value:
@@ -367,16 +392,16 @@ class Writer:
     def elements(self, pointer: Value, at: Index, type: str) -> Value:
         """A pointer so many elements of a type of the IR further."""
         if at.value is not None:
-            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, {at.value}")
+            pointer = self.pure("ptr", f"getelementptr {type}, ptr {pointer.name}, i64 {at.value.name}")
         if at.constant:
-            pointer = self.pure("ptr", f"getelementptr {type}, {pointer}, i64 {at.constant}")
+            pointer = self.pure("ptr", f"getelementptr {type}, ptr {pointer.name}, i64 {at.constant}")
         return pointer
 
     def load(self, pointer: Value, dtype: DType, lanes: int = 1, mask: Value | None = None) -> Value:
         """Consecutive elements; those that the mask excludes are not read, and zero."""
         type = vector_type(dtype, lanes)
         if mask is None:
-            return self.instruction(type, f"load {type}, {pointer}, align {dtype.itemsize}")
+            return self.instruction(type, f"load {type}, ptr {pointer.name}, align {dtype.itemsize}")
         operands = f"ptr align {dtype.itemsize} {pointer.name}, {mask}, {type} zeroinitializer"
         return self.instruction(type, f"call {type} @llvm.masked.load.{suffix(type)}.p0({operands})")
 
@@ -386,7 +411,9 @@ class Writer:
             # LLVM 20 to 22 store a whole 32-bit word for one lane of a truncated vector.
             value, mask = self.pure(value.type.split(" x ")[1][:-1], f"extractelement {value}, i64 0"), None
         if mask is None:
-            self.statement(f"store {value}, {pointer}, align {dtype.itemsize}")
+            self.lines.append(
+                f"  store {value.type} {value.name}, ptr {pointer.name}, align {dtype.itemsize}"
+            )
         else:
             operands = f"{value}, ptr align {dtype.itemsize} {pointer.name}, {mask}"
             self.statement(f"call void @llvm.masked.store.{suffix(value.type)}.p0({operands})")
@@ -401,6 +428,7 @@ class Writer:
         )
 
 
+@cache
 def suffix(type: str) -> str:
     """How an intrinsic's name spells a type: v16f32."""
     short = {"half": "f16", "float": "f32", "double": "f64"}

@@ -151,7 +151,7 @@ class Tiles(Memory):
         def compute(index: str, own: Callable[[int, UOp], str]) -> None:
             self.bind(other, index)
             self.lanes = lanes
-            mask = self._below(lane, column) if edges[1] else None
+            mask = self.below(lane, column, lanes) if edges[1] else None
             self.enter(Frame(lane, lanes, 1), [column], [mask])
             for i, node in enumerate(turned):
                 self.keep(node, self.from_memory(own(i, node), node.arg.dtype, True), True, 0)
@@ -206,7 +206,7 @@ class Tiles(Memory):
         assert step is not None
         self.lanes = lanes
         # At the edges: lanes that are outside are masked, rows that are outside are the last one again, and not used.
-        mask = self._below(other, row) if edges[0] else None
+        mask = self.below(other, row, lanes) if edges[0] else None
         read, address = [], self.address(array, position, 0)
         if edges[1]:
             last = self.op(f"sub nsw i64 {size_of(lane) - 1}, {column}")
@@ -221,10 +221,13 @@ class Tiles(Memory):
         self.lanes = 1
         return rows
 
-    def _below(self, r: UOp, first: str) -> str:
+    def below(self, r: UOp, first: str, lanes: int) -> str:
         """Which lanes of a vector that begins here are within a range."""
-        limit = self.splat(self.op(f"sub nsw i64 {size_of(r)}, {first}"), "i64")
-        return self.op(f"icmp slt {self.vector('i64')} {self.steps('i64')}, {limit}")
+        saved, self.lanes = self.lanes, lanes
+        limit = self.splat(self.op(f"sub nsw i64 {self.extent(r)}, {first}"), "i64")
+        mask = self.op(f"icmp slt {self.vector('i64')} {self.steps('i64')}, {limit}")
+        self.lanes = saved
+        return mask
 
     def _transposed(self, rows: Sequence[str], kind: str) -> list[str]:
         """The columns of a square of vectors: neighbours, then pairs, then fours exchange halves."""

@@ -16,14 +16,17 @@ from functools import partial
 from ..trace import sint
 from ..trace.sint import Dimension
 from ..trace.uop import UOp
+from .index import RESULT
 from .llvm_scalar import literal, memory_type, register_type
 from .llvm_tiles import Tiles
 from .llvm_values import Frame
-from .nest import Nest, Pass, Reduce, result
+from .nest import Nest, Pass, Reduce, elements_of, result
 from .schedule import Lanes, Plan
 
 # Code of more instructions than this has masks throughout, rather than a copy without.
 LARGE = 400
+# What is computed of sums, for all columns of a block together, is written in a loop over them if it is longer than this.
+LONG = 64
 
 
 class Renderer(Tiles):
@@ -40,7 +43,9 @@ class Renderer(Tiles):
         copies = 1
         if plan.points is not None:
             copies = plan.points.columns if plan.tile is None else plan.points.lanes
-        self.large = size * copies > LARGE
+        self.after = self._after_sums(copies)
+        once = 0 if self.after is None else _length(self.after)
+        self.large = (size - once) * copies + once > LARGE
         self.streamed = streamed
         self.addressed = tuple(arrays)
         self.read = frozenset(nest.loaded)
@@ -121,20 +126,18 @@ class Renderer(Tiles):
             )
             self._enter(points, first, count, masks(first))
             for each in self.nest.passes:
-                self._pass(each)
+                if each is self.after and count > 1:
+                    self._by_columns(each, points, first)
+                else:
+                    self._pass(each)
             return []
 
         def unmasked(first: str) -> Sequence[str | None]:
             return [None] * columns
 
         def masked(first: str) -> Sequence[str | None]:
-            left = self.op(f"sub nsw i64 {size}, {first}")
-            masks = []
-            for column in range(columns):
-                limit = self.op(f"sub nsw i64 {left}, {column * width}") if column else left
-                bools = f"icmp slt <{width} x i64> {self.steps('i64', width)}, {self._spread(limit, width)}"
-                masks.append(self.op(bools))
-            return masks
+            bases = [first, *[self.op(f"add nuw nsw i64 {first}, {c * width}") for c in range(1, columns)]]
+            return [self.below(lane, base, width) for base in bases]
 
         if not rest:
             whole = partial(self.loop, low, high, 1, (), partial(run, columns, unmasked))
@@ -165,11 +168,43 @@ class Renderer(Tiles):
                     end()
         self.leave()
 
-    def _spread(self, value: str, width: int) -> str:
-        lanes, self.lanes = self.lanes, width
-        name = self.splat(value, "i64")
-        self.lanes = lanes
-        return name
+    def _after_sums(self, columns: int) -> Pass | None:
+        """The last pass, if it computes so much of the sums of the others that it is not to be there for each column."""
+        *before, last = self.nest.passes
+        plain = not (last.inner or last.reductions or last.passes or self.local)
+        sums = any(each.reductions for each in before)
+        return last if plain and sums and columns > 1 and _length(last) * columns > LONG else None
+
+    def _by_columns(self, each: Pass, points: Lanes, first: str) -> None:
+        """A pass at the points of a block, a vector after the other: what was summed up for them is kept in memory meanwhile."""
+        lane, width, count = points.along, points.lanes, self.count
+        sums: dict[UOp, str] = {}
+        for node in elements_of(*[store.value for store in each.stores]):
+            if node.op is RESULT:
+                kinds = self.vector(register_type(node.dtype))
+                saved, self.out = self.out, self.scopes[0].out
+                sums[node] = self.op(f"alloca {kinds}, i64 {count}, align 64")
+                self.out = saved
+                for column in range(count):
+                    at = self.op(f"getelementptr {kinds}, ptr {sums[node]}, i64 {column}")
+                    self.do(f"store {kinds} {self.vector_of(node, column)}, ptr {at}")
+        masked = any(self.masks)
+        self.leave()
+
+        def one(index: str, _: list[str]) -> list[str]:
+            offset = self.op(f"mul nuw nsw i64 {index}, {width}")
+            base = self.op(f"add nuw nsw i64 {first}, {offset}")
+            masks = [self.below(lane, base, width) if masked else None]
+            self.enter(Frame(lane, width, 1), [base], masks)
+            self.count = 1
+            for node, kept in sums.items():
+                kinds = self.vector(register_type(node.dtype))
+                at = self.op(f"getelementptr {kinds}, ptr {kept}, i64 {index}")
+                self.keep(node, self.op(f"load {kinds}, ptr {at}"), True, 0)
+            self._pass(each)
+            return []
+
+        self.loop(0, count, 1, (), one)
 
     def _enter(self, points: Lanes, first: str, count: int, masks: Sequence[str | None]) -> None:
         bases = [first]
@@ -305,11 +340,7 @@ class Renderer(Tiles):
             done = stop
 
         def last(base: str, values: list[str]) -> list[str]:
-            left = self.op(f"sub nsw i64 {size}, {base}")
-            ends = self.op(
-                f"icmp slt <{width} x i64> {self.steps('i64', width)}, {self._spread(left, width)}"
-            )
-            return steps(1, ends, base, values)
+            return steps(1, self.below(lanes.along, base, width), base, values)
 
         return self.loop(done, size, width, list(zip(kinds, carried, strict=True)), last, may_be_empty=True)
 
@@ -344,6 +375,11 @@ class Renderer(Tiles):
         """A reduction's result, in the reduction's own dtype, for the passes after it."""
         name = self.cast(total, reduction.value.dtype, reduction.node.dtype, vector)
         self.keep(result(reduction.node), name, vector, column)
+
+
+def _length(each: Pass) -> int:
+    """About how many instructions a pass's stores are, for a vector."""
+    return len(elements_of(*[store.value for store in each.stores]))
 
 
 def render(
