@@ -40,7 +40,18 @@ def pure_callback(
     not at all. Under vmap it is called for each lane ("sequential"), or once with a leading batch axis on its arguments and
     results, of size 1 for arguments that all lanes share ("expand_dims") or not ("broadcast_all"). It has no derivative
     unless it is called in a function with custom_jvp or custom_vjp. Raises TypeError or ValueError when it runs if the results
-    are others than was said."""
+    are others than was said.
+
+    >>> result = tinyfn.ShapeDtypeStruct((3,), "float32")
+    >>> tinyfn.jit(lambda x: 2 * tinyfn.pure_callback(np.sort, result, x))(tnp.array([3.0, 1.0, 2.0]))
+    Array([2., 4., 6.], dtype=float32)
+
+    A function of NumPy that works on whole arrays takes a batch in one call:
+
+    >>> f = lambda x: tinyfn.pure_callback(np.sqrt, tinyfn.ShapeDtypeStruct((), "float32"), x, vmap_method="expand_dims")
+    >>> tinyfn.vmap(f)(tnp.array([1.0, 4.0, 9.0]))
+    Array([1., 2., 3.], dtype=float32)
+    """
     if vmap_method not in _LANES:
         raise ValueError(
             f"pure_callback: vmap_method must be None, 'sequential', 'expand_dims' or 'broadcast_all', not {vmap_method!r}; at "
@@ -58,7 +69,18 @@ def io_callback(
     """What callback(*args, **kwargs) gives, called once whenever the program comes to it, whether or not the result is used.
 
     As `pure_callback`, for functions with effects. These happen in the order of the calls, whether or not they are
-    `ordered`; under vmap for each lane, or once if no argument is mapped."""
+    `ordered`; under vmap for each lane, or once if no argument is mapped.
+
+    >>> log = []
+    >>> def record(x):
+    ...     log.append(float(x))
+    ...     return np.float32(len(log))
+    >>> result = tinyfn.ShapeDtypeStruct((), "float32")
+    >>> tinyfn.jit(lambda x: tinyfn.io_callback(record, result, x))(5.0)
+    Array(1., dtype=float32)
+    >>> log
+    [5.0]
+    """
     return _callback(effect_callback, "io_callback", callback, result_shape_dtypes, args, kwargs)
 
 

@@ -23,7 +23,20 @@ def check(predicate: Any, message: str, *args: Any, **values: Any) -> None:
     """Raise CheckError with `message.format(*args, **values)` unless all of the predicate's elements hold.
 
     Under jit the run of the program raises it, when it comes to the check; under vmap the first lane for which it does not hold
-    does. Results of that run are lost, and donated arguments are gone. Raises TypeError if the predicate is not of bools."""
+    does. Results of that run are lost, and donated arguments are gone. Raises TypeError if the predicate is not of bools.
+
+    >>> @tinyfn.jit
+    ... def root(x):
+    ...     tinyfn.checks.check(x >= 0, "root of {}", x)
+    ...     return tnp.sqrt(x)
+    >>> root(4.0)
+    Array(2., dtype=float32)
+    >>> try:
+    ...     root(-1.0)
+    ... except tinyfn.checks.CheckError as error:
+    ...     print(str(error).split(";")[0])
+    root of -1.0
+    """
     flag = operators.operand(predicate)
     if flag.dtype is not dtypes.bool_:
         raise TypeError(

@@ -23,7 +23,11 @@ class enable_x64:
 
     There is nothing to enable: a 64-bit dtype that is named is always honoured (`tnp.zeros(3, "float64")`), which JAX does
     after this call alone. It would make float64 the type of what has no dtype; here that is float32, whatever is set, so that
-    a function means the same everywhere."""
+    a function means the same everywhere.
+
+    >>> tnp.zeros(2).dtype, tnp.zeros(2, "float64").dtype
+    (dtype('float32'), dtype('float64'))
+    """
 
     def __init__(self, value: bool = True):
         if value:
@@ -44,7 +48,12 @@ class enable_x64:
 def default_matmul_precision(precision: str | None) -> Iterator[None]:
     """Within, products of matrices are at least as precise as this, which they always are: float32 means float32 here.
 
-    Raises ValueError for what is no precision."""
+    Raises ValueError for what is no precision.
+
+    >>> with tinyfn.default_matmul_precision("float32"):
+    ...     print(tnp.ones((2, 3)) @ tnp.ones(3))
+    [3. 3.]
+    """
     _check_precision(precision)
     yield
 
@@ -91,13 +100,23 @@ def _known(name: str) -> str:
 
 
 def update(name: str, value: Any) -> None:
-    """Set one of the settings; raises AttributeError if there is none of that name."""
+    """Set one of the settings; raises AttributeError if there is none of that name.
+
+    >>> tinyfn.config.update("debug_nans", True)
+    >>> tinyfn.config.debug_nans
+    True
+    >>> tinyfn.config.update("debug_nans", False)
+    """
     _SETTINGS[_known(name)](value)
 
 
 def read(name: str) -> Any:
     """The value of one of the settings; raises AttributeError if there is none of that name. `config.debug_nans` says the
-    same."""
+    same.
+
+    >>> tinyfn.config.read("debug_nans"), tinyfn.config.debug_nans
+    (False, False)
+    """
     short = _known(name)
     if short in _FIXED:
         return _FIXED[short]

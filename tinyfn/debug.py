@@ -42,7 +42,11 @@ def _effect(label: str, function: Callable[..., Any], args: tuple[Any, ...], kwa
 
 
 def callback(callback: Callable[..., Any], *args: Any, ordered: bool = True, **kwargs: Any) -> None:
-    """Call callback(*args, **kwargs) with the values of traced arrays; what it returns is ignored."""
+    """Call callback(*args, **kwargs) with the values of traced arrays; what it returns is ignored.
+
+    >>> tinyfn.jit(lambda x: tinyfn.debug.callback(lambda v: print(v.shape), x))(tnp.ones(3))
+    (3,)
+    """
     if not callable(callback):
         raise TypeError(f"debug.callback takes a function, not {type(callback).__name__}; at {user_line()}")
     _effect(f"debug.callback of {describe_function(callback)}", callback, args, kwargs)
@@ -51,7 +55,16 @@ def callback(callback: Callable[..., Any], *args: Any, ordered: bool = True, **k
 def print(fmt: str, *args: Any, ordered: bool = True, **kwargs: Any) -> None:
     """Print `fmt.format(*args, **kwargs)` with the values of traced arrays: `debug.print("x = {x}", x=x)`.
 
-    Raises ValueError if the fields of the format and the arguments do not match."""
+    Raises ValueError if the fields of the format and the arguments do not match.
+
+    >>> @tinyfn.jit
+    ... def f(x):
+    ...     tinyfn.debug.print("x = {x}, its sum {:.1f}", x.sum(), x=x)
+    ...     return x + 1
+    >>> f(tnp.array([1.0, 2.0]))
+    x = [1. 2.], its sum 3.0
+    Array([2., 3.], dtype=float32)
+    """
     check_format("debug.print", fmt, args, kwargs)
     _effect(
         "debug.print",
@@ -124,7 +137,18 @@ hook: Callable[[dict[str, Any]], None] = _debugger
 def breakpoint(*, ordered: bool = True, **values: Any) -> None:
     """Stop in pdb when the program comes here, with the values of the calling function's variables, and of those given by name.
 
-    Variables that are arrays, numbers or trees of those are there under their names. What is called is `tinyfn.debug.hook`."""
+    Variables that are arrays, numbers or trees of those are there under their names. What is called is `tinyfn.debug.hook`.
+
+    >>> from unittest.mock import patch
+    >>> def f(x):
+    ...     y = 2 * x
+    ...     tinyfn.debug.breakpoint()
+    ...     return y
+    >>> with patch("tinyfn.debug.hook", print):  # instead of pdb
+    ...     f(3.0)
+    {'x': 3.0, 'y': 6.0}
+    6.0
+    """
     frame = sys._getframe(1)
     seen = {name: value for name, value in frame.f_locals.items() if _is_data(value)}
     _effect("debug.breakpoint", lambda found: hook(found), ({**seen, **values},), {})

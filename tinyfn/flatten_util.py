@@ -22,6 +22,13 @@ def ravel_pytree(tree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
     vector, unravel = ravel_pytree(params)
     hessian = tinyfn.hessian(lambda v: loss(unravel(v)))(vector)
+
+    >>> from tinyfn.flatten_util import ravel_pytree
+    >>> vector, unravel = ravel_pytree({"b": tnp.array([1.0, 2.0]), "w": tnp.zeros((1, 3))})
+    >>> vector
+    Array([1., 2., 0., 0., 0.], dtype=float32)
+    >>> unravel(10 * vector)
+    {'b': Array([10., 20.], dtype=float32), 'w': Array([[0., 0., 0.]], dtype=float32)}
     """
     leaves, treedef = pytree.flatten(tree)
     arrays = [operand(leaf, "ravel_pytree") for leaf in leaves]

@@ -26,7 +26,7 @@ def _segments(
         )
     if count is None:
         attempt = "count the segments (the result's size would depend on them: give `num_segments`)"
-        known = ids.concrete(attempt, ConcretizationError)
+        known = ids._concrete(attempt, ConcretizationError)
         count = int(known.max(initial=-1)) + 1
     start = full_of(neutral, x.dtype, (count, *x.shape[ids.ndim :]))
     # Negative numbers are dropped, and do not count from the end.

@@ -40,7 +40,16 @@ _ON_DEVICE = ("kernel", "host call", "eager")
 
 
 class Profile:
-    """The events that were recorded; printed, a table of kernels, calls of NumPy and operations that were done one by one."""
+    """The events that were recorded; printed, a table of kernels, calls of NumPy and operations that were done one by one.
+
+    >>> step = tinyfn.jit(lambda x: tnp.sum(x * x))
+    >>> with tinyfn.profiler.trace() as profile:
+    ...     _ = step(tnp.ones(100))
+    >>> print(profile.table().splitlines()[0])
+    name     by      calls   time   share   each  flops  bytes  GFLOP/s  GB/s
+    >>> [event.name for event in profile.events if event.category == "kernel"]
+    ['sum_100']
+    """
 
     def __init__(self, events: Sequence[Event]):
         self.events = events
@@ -84,7 +93,17 @@ class Profile:
     def save(self, path: Path) -> None:
         """Write the events in Chrome's trace format, compressed if the name ends in `.gz`.
 
-        A folder, or a path without a suffix, which then becomes one, gets a file `tinyfn.trace.json`."""
+        A folder, or a path without a suffix, which then becomes one, gets a file `tinyfn.trace.json`.
+
+        >>> import json, os, tempfile
+        >>> from pathlib import Path
+        >>> with tinyfn.profiler.trace() as profile:
+        ...     _ = tnp.ones(3) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     profile.save(os.path.join(folder, "step.json"))
+        ...     print(*json.loads(Path(folder, "step.json").read_text()))
+        traceEvents displayTimeUnit
+        """
         path = os.fspath(path)
         if os.path.isdir(path) or not os.path.splitext(path)[1]:
             os.makedirs(path, exist_ok=True)
@@ -137,7 +156,14 @@ def _within(event: Event, outer: Event) -> bool:
 def trace(path: Path | None = None) -> Iterator[Profile]:
     """Record what happens in this block, in all threads; at its end, the events are written to `path` if there is one.
 
-    Raises RuntimeError within another such block. The stages of compilations are those of this thread."""
+    Raises RuntimeError within another such block. The stages of compilations are those of this thread.
+
+    >>> x = tnp.ones(3)
+    >>> with tinyfn.profiler.trace() as profile:
+    ...     _ = tnp.sin(x) * x
+    >>> [event.name for event in profile.events]
+    ['sin', 'mul']
+    """
     with events.recorded(finite.inherit_line) as found, stage_times():
         profile = Profile(found)
         try:
@@ -151,13 +177,30 @@ _open: list[tuple[Any, Profile]] = []
 
 
 def start_trace(path: Path) -> None:
-    """Begin to record, until `stop_trace`, which is to be called by the same thread."""
+    """Begin to record, until `stop_trace`, which is to be called by the same thread.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tinyfn.profiler.start_trace(folder)
+    ...     _ = tnp.ones(3) + 1
+    ...     profile = tinyfn.profiler.stop_trace()
+    ...     print(os.listdir(folder))
+    ['tinyfn.trace.json']
+    """
     block = trace(path)
     _open.append((block, block.__enter__()))
 
 
 def stop_trace() -> Profile:
-    """End what `start_trace` began, write the file, and give the profile; raises RuntimeError if nothing is recorded."""
+    """End what `start_trace` began, write the file, and give the profile; raises RuntimeError if nothing is recorded.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tinyfn.profiler.start_trace(folder)
+    ...     _ = tnp.ones(3) + 1
+    ...     print("add" in str(tinyfn.profiler.stop_trace()))
+    True
+    """
     if not _open:
         raise RuntimeError("no profile is being recorded: call start_trace first")
     block, profile = _open.pop()
@@ -169,7 +212,14 @@ def stop_trace() -> Profile:
 def annotate(name: str, **details: Any) -> Iterator[None]:
     """Name a block of code, or a function as its decorator: an event of its own in profiles.
 
-    It is a `named_scope` as well: kernels whose operations are traced in it tell its name."""
+    It is a `named_scope` as well: kernels whose operations are traced in it tell its name.
+
+    >>> with tinyfn.profiler.trace() as profile:
+    ...     with tinyfn.profiler.annotate("warm-up"):
+    ...         _ = tnp.ones(3) + 1
+    >>> [event.name for event in profile.events if event.category == "annotation"]
+    ['warm-up']
+    """
     # Outside of traces, and while nobody records, a name is of no use, and would only keep calls from their short path.
     named = (
         named_scope(name) if events.recording is not None or current_trace() is not None else nullcontext()
@@ -182,12 +232,27 @@ TraceAnnotation = annotate
 
 
 def StepTraceAnnotation(name: str, *, step_num: int | None = None, **details: Any) -> Any:
-    """An event in profiles for a step of a training loop, by its number: `with StepTraceAnnotation("step", step_num=i):`."""
+    """An event in profiles for a step of a training loop, by its number: `with StepTraceAnnotation("step", step_num=i):`.
+
+    >>> with tinyfn.profiler.trace() as profile:
+    ...     for i in range(2):
+    ...         with tinyfn.profiler.StepTraceAnnotation("step", step_num=i):
+    ...             _ = tnp.ones(3) + i
+    >>> [event.details for event in profile.events if event.name == "step"]
+    [{'step_num': 0}, {'step_num': 1}]
+    """
     return events.timed(name, "annotation", step_num=step_num, **details)
 
 
 def annotate_function(function: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
-    """The function, whose calls are annotated with its name, or another one."""
+    """The function, whose calls are annotated with its name, or another one.
+
+    >>> evaluate = tinyfn.profiler.annotate_function(lambda x: x + 1, name="evaluate")
+    >>> with tinyfn.profiler.trace() as profile:
+    ...     _ = evaluate(tnp.ones(3))
+    >>> [event.name for event in profile.events if event.category == "annotation"]
+    ['evaluate']
+    """
 
     chosen = name or str(getattr(function, "__name__", "function"))
 

@@ -41,24 +41,44 @@ KeyEntry = Any
 
 
 def treedef_is_leaf(treedef: TreeDef) -> bool:
-    """Whether a structure is that of a leaf alone."""
+    """Whether a structure is that of a leaf alone.
+
+    >>> from tinyfn.tree_util import tree_structure, treedef_is_leaf
+    >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
+    (True, False)
+    """
     return treedef == tree_structure(0)
 
 
 def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef:
-    """The structure of a tuple of trees of these structures."""
+    """The structure of a tuple of trees of these structures.
+
+    >>> from tinyfn.tree_util import tree_structure, treedef_tuple
+    >>> treedef_tuple([tree_structure(1), tree_structure([1, 2])])
+    PyTreeDef((*, [*, *]))
+    """
     return tree_structure(tuple([treedef.unflatten([0] * treedef.num_leaves) for treedef in treedefs]))
 
 
 def treedef_children(treedef: TreeDef) -> list[TreeDef]:
-    """The structures of the subtrees directly below the root."""
+    """The structures of the subtrees directly below the root.
+
+    >>> from tinyfn.tree_util import tree_structure, treedef_children
+    >>> treedef_children(tree_structure({"a": [1, 2], "b": 3}))
+    [PyTreeDef([*, *]), PyTreeDef(*)]
+    """
     tree = treedef.unflatten([0] * treedef.num_leaves)
     children = tree_leaves(tree, is_leaf=lambda value: value is not tree)
     return [] if treedef_is_leaf(treedef) else [tree_structure(child) for child in children]
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
-    """Whether every element of an iterable is a leaf."""
+    """Whether every element of an iterable is a leaf.
+
+    >>> from tinyfn.tree_util import all_leaves
+    >>> all_leaves([1, 2.0]), all_leaves([1, [2]])
+    (True, False)
+    """
     return all(treedef_is_leaf(tree_structure(value, is_leaf)) for value in iterable)
 
 

@@ -198,6 +198,19 @@ def test_methods_of_registered_classes() -> None:
     close(tinyfn.grad(lambda layer: layer.apply(array(2.0)))(Layer(array(3.0))).weight, 2.0)
 
 
+def test_attributes_of_a_callable_object_hide_nothing() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.lower, self.trace, self._run, self.size = 1.0, 2.0, None, 3
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.lower
+
+    model = jit(Model())
+    assert float(model(array(2.0))) == float(model.lower(array(2.0)).compile()(array(2.0))) == 2.0
+    assert model.size == 3
+
+
 # Static arguments.
 
 

@@ -43,7 +43,12 @@ class Malformed(Exception):
 
 
 class TensorInfo(NamedTuple):
-    """One tensor's entry in a header: format dtype code, shape, and byte offsets relative to `data_start`."""
+    """One tensor's entry in a header: format dtype code, shape, and byte offsets relative to `data_start`.
+
+    >>> info = tinyfn.checkpoint.TensorInfo(dtype="BF16", shape=(2, 3), data_offsets=(0, 12))
+    >>> info.nbytes
+    12
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -56,7 +61,18 @@ class TensorInfo(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A validated header: `tensors` in file order, `metadata` (None if absent), sizes in bytes."""
+    """A validated header: `tensors` in file order, `metadata` (None if absent), sizes in bytes.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.save(path, {"w": tnp.ones((2, 3))}, metadata={"epoch": "3"})
+    ...     header = tinyfn.checkpoint.safe_load_metadata(path)
+    >>> header.metadata
+    {'epoch': '3'}
+    >>> header.tensors
+    {'w': TensorInfo(dtype='F32', shape=(2, 3), data_offsets=(0, 24))}
+    """
 
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str] | None

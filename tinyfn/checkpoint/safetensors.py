@@ -58,7 +58,15 @@ _Plan = list[tuple[str, TensorInfo]]
 
 
 def safe_load_metadata(path: Path) -> Header:
-    """Read and validate a file's header without reading its data; raises SafetensorsError or OSError."""
+    """Read and validate a file's header without reading its data; raises SafetensorsError or OSError.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.safe_save({"w": tnp.ones((2, 3))}, path)
+    ...     print(tinyfn.checkpoint.safe_load_metadata(path).tensors["w"])
+    TensorInfo(dtype='F32', shape=(2, 3), data_offsets=(0, 24))
+    """
     with open(path, "rb") as file:
         return _read_header(file, os.fstat(file.fileno()).st_size, path)
 
@@ -68,6 +76,14 @@ def safe_load(path: Path) -> dict[str, Any]:
 
     Raises SafetensorsError for a malformed file and for a tensor that NumPy cannot represent (packed 4- and
     6-bit floats, more than 64 dimensions), OSError if the file cannot be opened.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.safe_save({"w": np.ones(2, "float16")}, path)
+    ...     tensors = tinyfn.checkpoint.safe_load(path)
+    ...     print({name: np.asarray(x) for name, x in tensors.items()})
+    {'w': array([1., 1.], dtype=float16)}
     """
     return open_file(path)[1]
 
@@ -102,6 +118,13 @@ def safe_save(tensors: Mapping[str, Any], path: Path, metadata: Mapping[str, str
 
     Raises TypeError naming a tensor that is no array or whose dtype the format lacks, TypeError or ValueError
     for a bad name or bad metadata (all before any file is touched), and OSError if writing fails.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.safe_save({"w": tnp.ones((2, 3))}, path, metadata={"epoch": "3"})
+    ...     print(os.listdir(folder))
+    ['model.safetensors']
     """
     tensors, metadata = words_and_metadata(tensors, metadata)
     plan = _plan(tensors)

@@ -58,6 +58,13 @@ def save(path: str | os.PathLike[str], tree: Any, metadata: Mapping[str, str] | 
     """Save a tree's state to a safetensors file, atomically; Python scalars become 0-d arrays.
 
     Raises what `get_state_dict` and `safe_save` raise.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.save(path, {"layers": [{"w": tnp.ones((2, 3))}], "step": 3})
+    ...     print(sorted(tinyfn.checkpoint.safe_load(path)))
+    ['layers.0.w', 'step']
     """
     safe_save(get_state_dict(tree), path, metadata)
 
@@ -67,6 +74,16 @@ def restore(path: str | os.PathLike[str], like: Any = None, strict: bool = True)
 
     Arrays are read when first touched; `strict` is as in `load_state_dict`. Raises SafetensorsError for a
     malformed file, StateDictError if it does not fit `like`, ValueError if a name is both tensor and dict.
+
+    >>> import os, tempfile
+    >>> params = {"w": tnp.array([1.0, 2.0]), "layers": [{"b": tnp.zeros(1)}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     tinyfn.checkpoint.save(path, params)
+    ...     same = tinyfn.checkpoint.restore(path, like=params)
+    ...     plain = tinyfn.checkpoint.restore(path)
+    ...     print(same["w"], plain["layers"]["0"]["b"])
+    [1. 2.] [0.]
     """
     flat = safe_load(path)
     if like is None:
@@ -79,6 +96,9 @@ def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
 
     Raises TypeError for a leaf that cannot be state, ValueError naming both key paths if two leaves share a
     name, OverflowError for an int beyond 64 bits.
+
+    >>> tinyfn.checkpoint.get_state_dict({"layers": [{"w": tnp.ones(2)}], "step": 3}, prefix="model")
+    {'model.layers.0.w': Array([1., 1.], dtype=float32), 'model.step': array(3)}
     """
     state: dict[str, Any] = {}
     for leaf in _collect(obj, prefix.strip(".") or None)[0]:
@@ -93,7 +113,11 @@ def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def get_parameters(obj: Any) -> list[Any]:
-    """List a tree's arrays in tree order, shared ones once per place; raises as `get_state_dict` does."""
+    """List a tree's arrays in tree order, shared ones once per place; raises as `get_state_dict` does.
+
+    >>> tinyfn.checkpoint.get_parameters({"layers": [{"w": tnp.ones(2)}, {"w": tnp.zeros(1)}]})
+    [Array([1., 1.], dtype=float32), Array([0.], dtype=float32)]
+    """
     return [leaf.value for leaf in _collect(obj, None)[0] if type(leaf.value) not in _SCALAR_DTYPES]
 
 
@@ -112,6 +136,17 @@ def load_state_dict(
     time, GB and GB/s to stderr (loading does not read lazy arrays).
 
     Raises StateDictError listing all mismatches, TypeError for a leaf or value that cannot be state.
+
+    >>> params = {"layers": [{"w": tnp.zeros(2)}], "b": tnp.zeros(1)}
+    >>> tinyfn.checkpoint.load_state_dict(params, {"layers.0.w": tnp.ones(2), "b": tnp.ones(1)})
+    {'layers': [{'w': Array([1., 1.], dtype=float32)}], 'b': Array([1.], dtype=float32)}
+    >>> try:
+    ...     tinyfn.checkpoint.load_state_dict(params, {"layers.0.w": tnp.ones(3)})
+    ... except tinyfn.checkpoint.StateDictError as error:
+    ...     print(error)
+    the state dict does not fit the tree:
+      missing: 'b' at ['b']
+      shape: 'layers.0.w': expected (2,), found (3,)
     """
     start = time.perf_counter()
     sizes: list[int] = []

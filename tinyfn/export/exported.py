@@ -35,7 +35,22 @@ _MOST_VALUE = 1 << 40  # of a symbolic dimension
 class Exported(Described):
     """A function as data: `call` it, `save` it, and `load` it elsewhere. Made by `export` and `load`.
 
-    `in_tree`, `in_avals`, `out_tree` and `out_avals` say what it takes and gives, `graph` is what it computes."""
+    `in_tree`, `in_avals`, `out_tree` and `out_avals` say what it takes and gives, `graph` is what it computes.
+
+    >>> exported = tinyfn.export.export(lambda x, y: {"sum": x + y})(tnp.ones(3), 2.0)
+    >>> exported.fun_name, exported.platforms, exported.graph, exported.donated
+    ('<lambda>', ('cpu', 'cuda'), <Graph <lambda>(float32[3], float32[]) -> (float32[3])>, ())
+    >>> exported.in_tree, exported.args_info[0][0]
+    (PyTreeDef(((*, *), {})), ShapeDtypeStruct(shape=(3,), dtype=float32))
+    >>> exported.out_tree, exported.out_info
+    (PyTreeDef({'sum': *}), {'sum': ShapeDtypeStruct(shape=(3,), dtype=float32)})
+    >>> len(exported.in_avals), len(exported.out_avals)  # leaves
+    (2, 1)
+    >>> exported.call(tnp.ones(3), 2.0)
+    {'sum': Array([3., 3., 3.], dtype=float32)}
+    >>> tinyfn.grad(lambda x: exported.call(x, 2.0)["sum"].sum())(tnp.zeros(3))
+    Array([1., 1., 1.], dtype=float32)
+    """
 
     def __init__(self, program: TracedProgram, interface: Interface, platforms: Sequence[str]):
         self.interface = interface
@@ -62,7 +77,14 @@ class Exported(Described):
         """The result for arguments of the structure, dtypes and shapes that it was exported for, without static ones.
 
         It may be called within grad, vmap and jit. The first call compiles it. Raises TypeError for other arguments, ValueError
-        for sizes of symbolic dimensions that are out of bounds or contradict each other."""
+        for sizes of symbolic dimensions that are out of bounds or contradict each other.
+
+        >>> exported = tinyfn.export.export(lambda x: x**2)(tnp.ones(2))
+        >>> exported.call(tnp.array([1.0, 3.0]))
+        Array([1., 9.], dtype=float32)
+        >>> tinyfn.vmap(exported.call)(tnp.ones((5, 2))).shape
+        (5, 2)
+        """
         if self._fast is not None and not switches.general_path and current_trace() is None:
             result = self._fast(args, kwargs)
             if result is not MISS:
@@ -89,12 +111,21 @@ class Exported(Described):
         return function
 
     def has_vjp(self) -> bool:
-        """Whether it can be differentiated: always, since its graph is in the file, and the derivatives of that are known."""
+        """Whether it can be differentiated: always, since its graph is in the file, and the derivatives of that are known.
+
+        >>> tinyfn.export.export(lambda x: x**2)(1.0).has_vjp()
+        True
+        """
         return True
 
     def vjp(self) -> Exported:
         """The reverse mode as an exported function: from the leaves of the arguments, and a cotangent for each leaf of the result
-        that is a float, to a tuple of cotangents of the arguments' leaves, None for one that is no float."""
+        that is a float, to a tuple of cotangents of the arguments' leaves, None for one that is no float.
+
+        >>> pull_back = tinyfn.export.export(lambda x, n: n * x**2)(1.0, 3).vjp()
+        >>> pull_back.call(5.0, 3, 1.0)
+        (Array(30., dtype=float32), None)
+        """
         inexact = [dtypes.is_inexact(aval.dtype) for aval in self.out_avals]
         count, tree = len(self.in_avals), self.in_tree
 
@@ -120,13 +151,25 @@ class Exported(Described):
     def serialize(self, vjp_order: int = 0) -> bytes:
         """The function as bytes, which `deserialize` reads.
 
-        `vjp_order` is there for code that was written for JAX: derivatives of any order are had from the file as it is."""
+        `vjp_order` is there for code that was written for JAX: derivatives of any order are had from the file as it is.
+
+        >>> blob = tinyfn.export.export(lambda x: 2 * x)(1.0).serialize()
+        >>> type(blob), tinyfn.export.deserialize(blob).call(4.0)
+        (<class 'bytes'>, Array(8., dtype=float32))
+        """
         if not isinstance(vjp_order, int) or vjp_order < 0:
             raise ValueError(f"vjp_order is the number of derivatives that are wanted, not {vjp_order!r}")
         return container.dump(*_data(self))
 
     def save(self, path: container.Path) -> None:
-        """Write the function to a file, which `load` reads and which appears whole or not at all."""
+        """Write the function to a file, which `load` reads and which appears whole or not at all.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tinyfn.export.export(lambda x: 2 * x)(1.0).save(os.path.join(folder, "double.safetensors"))
+        ...     print(os.listdir(folder))
+        ['double.safetensors']
+        """
         container.write(path, *_data(self))
 
     def __str__(self) -> str:
@@ -141,7 +184,19 @@ def export(function: Any, *, platforms: Sequence[str] | None = None) -> Callable
 
     Dimensions may be symbolic, see `symbolic_shape`. What the function closed over is in the file. `platforms` says where it may
     be called, "cpu" and "cuda" if it is not given. Raises ExportError for what a file can't hold: Python functions, which
-    callbacks and `debug.print` call, and classes without a name for files."""
+    callbacks and `debug.print` call, and classes without a name for files.
+
+    >>> exported = tinyfn.export.export(tinyfn.jit(lambda x: 2 * x))(tinyfn.ShapeDtypeStruct((3,), "float32"))
+    >>> exported.call(tnp.ones(3))
+    Array([2., 2., 2.], dtype=float32)
+
+    With any number of rows:
+
+    >>> shape = tinyfn.export.symbolic_shape("b, 3")
+    >>> summed = tinyfn.export.export(lambda x: x.sum(1))(tinyfn.ShapeDtypeStruct(shape, "float32"))
+    >>> summed.call(tnp.ones((2, 3))), summed.call(tnp.ones((4, 3)))
+    (Array([3., 3.], dtype=float32), Array([3., 3., 3., 3.], dtype=float32))
+    """
     jitted = function if isinstance(function, Jitted) else jit(function)
     chosen = PLATFORMS if platforms is None else tuple(platforms)
     if not chosen or any(name not in PLATFORMS for name in chosen):
@@ -149,7 +204,7 @@ def export(function: Any, *, platforms: Sequence[str] | None = None) -> Callable
 
     def exported(*args: Any, **kwargs: Any) -> Exported:
         traced = jitted.trace(*args, **kwargs)
-        program = traced.program
+        program = traced._program
         if any(isinstance(array, Tracer) for array in program.graph.captured):
             raise ExportError(
                 f"export of {program.graph.name}, at {user_line()}: it closes over traced arrays; export it outside of the "
@@ -203,12 +258,25 @@ def load(path: container.Path) -> Exported:
     """The function in a file. Nothing is run, and its arrays are read when they are first used.
 
     Raises ExportError for a file that is damaged, is something else, or has what this version does not know, and OSError if it
-    can't be opened. Calling the function computes what the file says, and does nothing else."""
+    can't be opened. Calling the function computes what the file says, and does nothing else.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "double.safetensors")
+    ...     tinyfn.export.export(lambda x: 2 * x)(1.0).save(path)
+    ...     print(tinyfn.export.load(path).call(3.0))
+    6.0
+    """
     return _read(*container.read(path))
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
-    """The function of the bytes that `Exported.serialize` gave; raises ExportError as `load` does."""
+    """The function of the bytes that `Exported.serialize` gave; raises ExportError as `load` does.
+
+    >>> blob = tinyfn.export.export(lambda x: 2 * x)(1.0).serialize()
+    >>> tinyfn.export.deserialize(blob).call(3.0)
+    Array(6., dtype=float32)
+    """
     return _read(*container.read(bytes(blob)))
 
 

@@ -83,7 +83,14 @@ def _bounds(constraints: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 class SymbolicScope:
     """Constraints of several shapes, for code that was written for JAX: here a name with the same bounds is the same dimension
-    everywhere."""
+    everywhere.
+
+    >>> scope = tinyfn.export.SymbolicScope(["b <= 512"])
+    >>> tinyfn.export.symbolic_shape("b, 3", scope=scope)
+    (b, 3)
+    >>> scope.constraints
+    ('b <= 512',)
+    """
 
     def __init__(self, constraints: Sequence[str] = ()):
         self.constraints = tuple(constraints)
@@ -101,7 +108,14 @@ def symbolic_shape(
 
     Names are `Variable`s: the same name with the same constraints is the same dimension everywhere. `constraints` bound them, as
     in `["b <= 512"]`; without, they are in [1, 2**20]. Where `like` has a shape, `_` is its dimension at that place and `...` are
-    all those that are left; None is `like` itself. Raises ValueError for a text that is no shape."""
+    all those that are left; None is `like` itself. Raises ValueError for a text that is no shape.
+
+    >>> b, m = tinyfn.export.symbolic_shape("b, n + 1", constraints=["b <= 512"])
+    >>> b, m, 2 * m
+    (b, n + 1, 2*n + 2)
+    >>> tinyfn.export.symbolic_shape("b, ...", like=tnp.ones((8, 3, 4)))
+    (b, 3, 4)
+    """
     bounds = _bounds([*(scope.constraints if scope is not None else ()), *constraints])
 
     def variable(name: str) -> UOp:
@@ -152,7 +166,12 @@ def symbolic_args_specs(
 ) -> Any:
     """The tree `args` with a ShapeDtypeStruct for each array, of the symbolic shape that `shapes_specs` has for it.
 
-    `shapes_specs` is a tree prefix of `args` with texts for `symbolic_shape`, or None, at its leaves."""
+    `shapes_specs` is a tree prefix of `args` with texts for `symbolic_shape`, or None, at its leaves.
+
+    >>> params, x = {"w": tnp.ones((3, 2))}, tnp.ones((8, 3))
+    >>> tinyfn.export.symbolic_args_specs((params, x), (None, "b, ..."))
+    ({'w': ShapeDtypeStruct(shape=(3, 2), dtype=float32)}, ShapeDtypeStruct(shape=(b, 3), dtype=float32))
+    """
     leaves, tree = pytree.flatten(args)
     texts = pytree.broadcast_prefix(shapes_specs, args, is_leaf=lambda x: x is None)
     specs = []

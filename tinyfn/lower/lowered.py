@@ -61,7 +61,18 @@ def renderer_of(device: str) -> Renderer:
 
 
 class Lowered(Described):
-    """A graph as kernels and calls of references. `steps` has both, in the order in which they are run."""
+    """A graph as kernels and calls of references. `steps` has both, in the order in which they are run.
+
+    >>> lowered = tinyfn.jit(lambda x: tnp.sum(tnp.exp(x))).lower(tnp.ones((8, 8)))
+    >>> lowered.title, lowered.summary, lowered.device, len(lowered.kernels)
+    ('<lambda> on cpu', '1 kernel', 'cpu', 1)
+    >>> lowered.cost_analysis()["bytes accessed"] == lowered.estimates.mem
+    True
+    >>> lowered.on("cuda").as_text().count("__global__")
+    1
+    >>> lowered.compile()(tnp.zeros((8, 8)))
+    Array(64., dtype=float32)
+    """
 
     def __init__(
         self, graph: Graph, backend: Backend, names: Sequence[str] = (), interface: Interface | None = None
@@ -109,7 +120,13 @@ class Lowered(Described):
 
         "bytes accessed" is of distinct memory for each kernel, "loads and stores" counts each access, "kernels" and "host calls"
         are their numbers. A loop counts as often as it has steps, once if that is not known, and a branch as its largest one.
-        What else NumPy does is not known, and only its arguments and results are in the sum."""
+        What else NumPy does is not known, and only its arguments and results are in the sum.
+
+        >>> lowered = tinyfn.jit(lambda w, x: w @ x).lower(tnp.ones((64, 32)), tnp.ones(32))
+        >>> costs = lowered.cost_analysis()
+        >>> costs["flops"], costs["bytes accessed"]
+        (4096, 8576)
+        """
         total, kernels = self.estimates, len(self.kernels)
         return {
             "flops": total.ops,
@@ -128,7 +145,14 @@ class Lowered(Described):
     def as_text(self, stage: str = "source") -> str:
         """The program at a stage: its "graph", "nests", "ops" (scalar operations one by one), "source" or "assembly".
 
-        Raises ValueError for a stage that there is not."""
+        Raises ValueError for a stage that there is not.
+
+        >>> lowered = tinyfn.jit(lambda x: 2 * x + 1).lower(tnp.ones(4))
+        >>> print(lowered.as_text("nests"))
+        # 0: mul_add_4(x: float32[4], add_2: float32[4])
+        parallel for i0 in 4:
+            add_2[i0] = 2.0*x[i0] + 1.0
+        """
         if stage not in STAGES:
             raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
         if stage == "graph":

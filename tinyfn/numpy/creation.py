@@ -196,7 +196,7 @@ def arange(
 def _known_number(x: Any) -> Any:
     if isinstance(x, Array):
         attempt = "use it as a bound of arange (the result's size would depend on it)"
-        return x.concrete(attempt, TracerIntegerConversionError).item()
+        return x._concrete(attempt, TracerIntegerConversionError).item()
     return x.item() if isinstance(x, (np.generic, np.ndarray)) else x
 
 

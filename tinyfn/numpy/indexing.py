@@ -236,7 +236,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     if mode == "wrap":
         chosen = o.remainder(chosen, count)
     elif mode == "raise":
-        known = chosen.concrete("check that choices exist (use mode='clip' or 'wrap')", ConcretizationError)
+        known = chosen._concrete("check that choices exist (use mode='clip' or 'wrap')", ConcretizationError)
         if ((known < 0) | (known >= count)).any():
             raise ValueError(f"choose: there are {count} choices, and an element is out of range{at_user()}")
     result = options[-1]
@@ -313,7 +313,7 @@ def ravel_multi_index(
     if mode == "raise":
         for axis, (a, n) in enumerate(zip(arrays, dims, strict=True)):
             attempt = "check that positions exist (use mode='clip' or 'wrap')"
-            known = a.concrete(attempt, ConcretizationError)
+            known = a._concrete(attempt, ConcretizationError)
             if ((known < 0) | (known >= n)).any():
                 raise ValueError(
                     f"ravel_multi_index: a position is out of bounds for axis {axis} of size {n}{at_user()}"
@@ -364,7 +364,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         raise ValueError(f"nonzero of a scalar; use atleast_1d first{at_user()}")
     if size is None:
         attempt = "find its elements that are not 0 (the result's size would depend on them: give `size`)"
-        known = x.concrete(attempt, ConcretizationError)
+        known = x._concrete(attempt, ConcretizationError)
         return tuple([wrap(positions.astype(np.int32)) for positions in np.nonzero(known)])
     from .cumulative import cumsum
     from .reductions import sum
@@ -412,7 +412,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 
 
 def _known(x: Array, what: str) -> np.ndarray[Any, Any]:
-    return x.concrete(
+    return x._concrete(
         f"{what} it (the result's size would depend on its values: give `size`)", ConcretizationError
     )
 

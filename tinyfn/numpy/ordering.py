@@ -248,7 +248,7 @@ def bincount(
         raise TypeError(f"bincount takes a 1-d array of integers, not {described(values)}{at_user()}")
     if length is None:
         attempt = "count its values (the result's size would depend on them: give `length`)"
-        known = values.concrete(attempt, ConcretizationError)
+        known = values._concrete(attempt, ConcretizationError)
         length = max(int(known.max(initial=-1)) + 1, minlength)
     counts = full_of(1, dtypes.int32, values.shape) if weights is None else operand(weights, "bincount")
     # Negative values count as 0, as in JAX.

@@ -172,7 +172,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     if strip_zeros:
         from ..trace.errors import ConcretizationError
 
-        known = x.concrete("take off its leading zeros (or give strip_zeros=False)", ConcretizationError)
+        known = x._concrete("take off its leading zeros (or give strip_zeros=False)", ConcretizationError)
         nonzero = np.flatnonzero(known)
         if nonzero.size == 0:
             return full_of(0, dtypes.complex64, (0,))

@@ -85,7 +85,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
     if not trim or set(trim.lower()) - set("fb"):
         raise ValueError(f"trim_zeros: trim must be 'f', 'b' or 'fb', not {trim!r}{at_user()}")
     attempt = "trim its zeros (the result's shape would depend on its values)"
-    places = np.argwhere(x.concrete(attempt, ConcretizationError))
+    places = np.argwhere(x._concrete(attempt, ConcretizationError))
     for i in axes_of(axis, x.ndim, "trim_zeros"):
         # Without any other element, all of them are before the first.
         first, last = (
@@ -140,7 +140,7 @@ def repeat(
         places = searchsorted(ends, iota(dtypes.int32, (total_repeat_length,), 0), side="right")
         return take(x, places, place, mode="clip")
     if isinstance(repeats, Array):
-        repeats = repeats.concrete(
+        repeats = repeats._concrete(
             "repeat elements by it (the result's size would depend on it: give `total_repeat_length`)",
             ConcretizationError,
         )

@@ -74,7 +74,7 @@ def unique(
                               if asked]]  # fmt: skip
         return chosen[0] if len(chosen) == 1 else tuple(chosen)
     attempt = "take its distinct elements (the result's size would depend on its values: give `size`)"
-    value = x.concrete(attempt, ConcretizationError)
+    value = x._concrete(attempt, ConcretizationError)
     if type(x) is not Array:  # differentiated: elements are taken from it, so that derivatives pass
         first, *others = _positions(value, return_inverse, return_counts, axis, equal_nan)
         values = take(x, first, axis)
@@ -217,7 +217,7 @@ def intersect1d(
         other = take(order, searchsorted(take(y, order, mode="clip"), values), mode="clip")
         return values, places, where(equal(places, x.shape[0]), y.shape[0], other)
     attempt = "intersect it (the result's size would depend on its values)"
-    known = [v.concrete(attempt, ConcretizationError) for v in (x, y)]
+    known = [v._concrete(attempt, ConcretizationError) for v in (x, y)]
     found = np.intersect1d(known[0], known[1], assume_unique, return_indices=True)
     in_x, in_y = (wrap(places.astype(np.int32)) for places in found[1:])
     return take(x, in_x), in_x, in_y

@@ -68,7 +68,16 @@ def adam(
     """Adam: t -= lr · m̂ / (√v̂ + eps), with bias-corrected running means m̂ of g and v̂ of g².
 
     m = b1 · m + (1 - b1) · g and m̂ = m / (1 - b1^step), and so v̂ with b2 and g² (Kingma and Ba 2015, "Adam:
-    a method for stochastic optimization", algorithm 1). The other options are those of `sgd`."""
+    a method for stochastic optimization", algorithm 1). The other options are those of `sgd`.
+
+    >>> optimizer = optax_like.adam(lr=0.5)
+    >>> w, state = tnp.array([1.0, 2.0]), optimizer.init(tnp.array([1.0, 2.0]))
+    >>> w, state = optimizer.step(w, tnp.array([0.01, -100.0]), state)
+    >>> tnp.round(w, 3)  # the first step is lr against the gradient's sign
+    Array([0.5, 2.5], dtype=float32)
+    >>> sorted(state)
+    ['b1_t', 'b2_t', 'lr', 'm', 'v']
+    """
     return LambRule("adam", lr, b1, b2, eps, 0.0, True, fused, state_dtype, const_lr)
 
 
@@ -79,7 +88,14 @@ def adamw(
     """`adam` with decoupled weight decay: t -= lr · (m̂ / (√v̂ + eps) + weight_decay · t).
 
     From Loshchilov and Hutter 2019, "Decoupled weight decay regularization", with the rate in the decay, as
-    in tinygrad and PyTorch. A negative decay grows the parameters. The other options are those of `sgd`."""
+    in tinygrad and PyTorch. A negative decay grows the parameters. The other options are those of `sgd`.
+
+    >>> optimizer = optax_like.adamw(lr=0.5, weight_decay=0.5)
+    >>> w = tnp.array([4.0])
+    >>> w, state = optimizer.step(w, tnp.array([0.0]), optimizer.init(w))
+    >>> w
+    Array([3.], dtype=float32)
+    """
     return LambRule("adamw", lr, b1, b2, eps, weight_decay, True, fused, state_dtype, const_lr)
 
 
@@ -91,5 +107,12 @@ def lamb(
     """`adamw` whose rate is scaled for each parameter by |t| / |update|, or by 1 where either is 0.
 
     From You et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", algorithm
-    2, with φ(z) = z. With `adam` nothing is scaled. The other options are those of `sgd`."""
+    2, with φ(z) = z. With `adam` nothing is scaled. The other options are those of `sgd`.
+
+    >>> optimizer = optax_like.lamb(lr=0.5)
+    >>> w = tnp.array([3.0, 4.0])
+    >>> w, state = optimizer.step(w, tnp.array([1.0, 0.0]), optimizer.init(w))
+    >>> tnp.round(w, 3)  # a step of lr times the length of w, 5
+    Array([0.5, 4. ], dtype=float32)
+    """
     return LambRule("lamb", lr, b1, b2, eps, weight_decay, adam, fused, state_dtype, const_lr)

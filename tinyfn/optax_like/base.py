@@ -41,7 +41,20 @@ Scalars = Callable[[DType], tuple[Numbers, ...]]
 
 
 class Optimizer:
-    """A pair of pure functions, `init` and `step`; made by `sgd`, `adam`, `group` and the like."""
+    """A pair of pure functions, `init` and `step`; made by `sgd`, `adam`, `group` and the like.
+
+    >>> optimizer = optax_like.sgd(lr=0.5)
+    >>> params = {"w": tnp.array([1.0, 2.0])}
+    >>> state = optimizer.init(params)
+    >>> @tinyfn.jit
+    ... def train(params, state, x):
+    ...     loss, grads = tinyfn.value_and_grad(lambda p: tnp.sum((p["w"] - x) ** 2))(params)
+    ...     params, state = optimizer.step(params, grads, state)
+    ...     return params, state, loss
+    >>> params, state, loss = train(params, state, 0.0)
+    >>> params, loss
+    ({'w': Array([0., 0.], dtype=float32)}, Array(5., dtype=float32))
+    """
 
     name = "optimizer"
 
@@ -268,7 +281,12 @@ def set_learning_rate(state: State, lr: Any) -> State:
 
     For a group's state a number goes to every optimizer, and a dict by label to those that it names. A stack
     of states (of `vmap`) takes one number for all, or an array with one for each. Raises ValueError for a
-    number below 0, and for a state without a learning rate (`const_lr`)."""
+    number below 0, and for a state without a learning rate (`const_lr`).
+
+    >>> state = optax_like.sgd(lr=0.5).init(tnp.ones(2))
+    >>> optax_like.set_learning_rate(state, 0.25)["lr"]
+    Array([0.25], dtype=float32)
+    """
     if not isinstance(state, dict):
         raise TypeError(
             f"set_learning_rate: state must be an optimizer's state, a dict, not {type(state).__name__}; "

@@ -14,7 +14,16 @@ Label = Hashable
 
 
 class Group(Optimizer):
-    """An optimizer for each label; `group[label]`, or `group[i]` if i is no label, gives one of them."""
+    """An optimizer for each label; `group[label]`, or `group[i]` if i is no label, gives one of them.
+
+    >>> group = optax_like.group({"w": "w", "b": "b"}, {"w": optax_like.sgd(0.5), "b": optax_like.adam(0.25)})
+    >>> group["b"] is group[1]
+    True
+    >>> params, grads = {"w": tnp.ones(2), "b": tnp.zeros(1)}, {"w": tnp.ones(2), "b": None}
+    >>> params, state = group.step(params, grads, group.init(params))
+    >>> params, sorted(state)
+    ({'w': Array([0.5, 0.5], dtype=float32), 'b': Array([0.], dtype=float32)}, ['b', 'w'])
+    """
 
     name = "group"
 
@@ -121,7 +130,22 @@ def group(label_fn: Callable[[pytree.KeyPath], Label] | Any, optimizers: Mapping
     function of a leaf's key path that gives its label (and always the same one). Optimizers may be groups
     themselves. One none of whose parameters has a gradient does not step. Raises TypeError if an optimizer is
     none; `init` and `step` raise ValueError for a label without an optimizer and, outside of traces, for one
-    array with two labels."""
+    array with two labels.
+
+    >>> optimizers = {"fast": optax_like.sgd(1.0), "slow": optax_like.sgd(0.5)}
+    >>> optimizer = optax_like.group({"w": "fast", "b": "slow"}, optimizers)
+    >>> params = {"w": tnp.array([4.0]), "b": tnp.array([4.0])}
+    >>> grads = {"w": tnp.array([2.0]), "b": tnp.array([2.0])}
+    >>> optimizer.step(params, grads, optimizer.init(params))[0]
+    {'w': Array([2.], dtype=float32), 'b': Array([3.], dtype=float32)}
+
+    Labels by the names of parameters:
+
+    >>> label = lambda path: "slow" if path[-1].key == "b" else "fast"
+    >>> optimizer = optax_like.group(label, optimizers)
+    >>> optimizer.step(params, grads, optimizer.init(params))[0]
+    {'w': Array([2.], dtype=float32), 'b': Array([3.], dtype=float32)}
+    """
     is_mapping = isinstance(optimizers, Mapping) and len(optimizers) > 0
     if not is_mapping or not all(isinstance(o, Optimizer) for o in optimizers.values()):
         raise TypeError(f"group needs a dict from labels to optimizers, not {optimizers!r}; at {user_line()}")

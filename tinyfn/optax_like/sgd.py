@@ -101,7 +101,16 @@ def sgd(
     What all optimizers have: `fused` (default: FUSE_OPTIM) joins the leaves of each dtype to one vector
     during a step; `state_dtype` (default: OPTIM_DTYPE, else float32, or float64 for float64 parameters) is
     the type of what is remembered; `const_lr` (default: CONST_LR) makes the learning rate a constant, not
-    part of the state. Raises ValueError for an option out of range, TypeError if it is no number."""
+    part of the state. Raises ValueError for an option out of range, TypeError if it is no number.
+
+    >>> optimizer = optax_like.sgd(lr=0.5, momentum=0.5)
+    >>> w, state = tnp.array([4.0]), optimizer.init(tnp.array([4.0]))
+    >>> for _ in range(2):
+    ...     w, state = optimizer.step(w, tnp.array([2.0]), state)
+    ...     print(w, state["b"])
+    [3.] [2.]
+    [1.5] [3.]
+    """
     return LarsRule(
         "sgd", lr, momentum, weight_decay, 0, None, nesterov, classic, True, 0.0, False,
         fused, state_dtype, const_lr,
@@ -119,7 +128,14 @@ def lars(
     The ratio is tcoef · |t| / (|g| + weight_decay · |t|), or 1 where |t| or |g| or tcoef is 0 (You, Gitman
     and Ginsburg 2017, "Large batch training of convolutional networks"; as in tinygrad's `LARS`). Without
     `pre_wd` the decay is t -= lr · weight_decay · t, apart from momentum and ratio. With `ns_params` the
-    direction is made orthogonal by `newton_schulz`. The other options are those of `sgd`."""
+    direction is made orthogonal by `newton_schulz`. The other options are those of `sgd`.
+
+    >>> optimizer = optax_like.lars(lr=0.5, momentum=0.0, weight_decay=0.0, tcoef=0.5)
+    >>> w = tnp.array([3.0, 4.0])
+    >>> w, state = optimizer.step(w, tnp.array([1.0, 0.0]), optimizer.init(w))
+    >>> w
+    Array([1.75, 4.  ], dtype=float32)
+    """
     return LarsRule(
         "lars", lr, momentum, weight_decay, ns_steps, ns_params, nesterov, classic, pre_wd, tcoef, False,
         fused, state_dtype, const_lr,
@@ -136,7 +152,15 @@ def muon(
     From Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks", as in tinygrad's
     `Muon`. A parameter of shape (o, i, ...) is the matrix (o, i · ...), a vector (n, 1). `aspect_ratio_scale`
     multiplies each step by max(1, rows / columns)^0.5, as Jordan and PyTorch do and tinygrad does not. Raises
-    ValueError if fused, by argument or FUSE_OPTIM. The other options are those of `sgd`."""
+    ValueError if fused, by argument or FUSE_OPTIM. The other options are those of `sgd`.
+
+    >>> optimizer = optax_like.muon(lr=0.5, ns_steps=20, ns_params=(2.0, -1.5, 0.5))
+    >>> w = tnp.zeros((2, 2))
+    >>> w, state = optimizer.step(w, tnp.array([[-3.0, 0.0], [0.0, -4.0]]), optimizer.init(w))
+    >>> tnp.round(w, 3)
+    Array([[0.5, 0. ],
+           [0. , 0.5]], dtype=float32)
+    """
     return LarsRule(
         "muon", lr, momentum, weight_decay, ns_steps, ns_params, nesterov, False, False, 0.0,
         aspect_ratio_scale, fused, state_dtype, const_lr,
@@ -150,7 +174,14 @@ def newton_schulz(
 
     The polynomial moves all singular values towards 1 (Bernstein and Newhouse 2024, "Old optimizer, new
     norm", with Muon's coefficients by default). Leading axes are a batch; a vector is a matrix of one column.
-    Computed in float32 at least, and returned in the matrix's dtype. Raises ValueError for a scalar."""
+    Computed in float32 at least, and returned in the matrix's dtype. Raises ValueError for a scalar.
+
+    >>> g = tnp.array([[3.0, 0.0], [0.0, 4.0]])
+    >>> q = optax_like.newton_schulz(g, steps=20, params=(2.0, -1.5, 0.5))
+    >>> tnp.round(q, 4)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     steps, coefficients = newton_schulz_settings("newton_schulz", steps, params)
     eps = number("newton_schulz", "eps", eps)
     given = as_array(matrix)

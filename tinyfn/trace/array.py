@@ -26,7 +26,19 @@ _new = object.__new__
 
 
 class Array:
-    """An immutable array; make one with `tinyfn.numpy.array` or any function of `tinyfn.numpy`."""
+    """An immutable array; make one with `tinyfn.numpy.array` or any function of `tinyfn.numpy`.
+
+    >>> x = tnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> x.shape, x.ndim, x.size, x.dtype, x.itemsize, x.nbytes, x.device
+    ((2, 3), 2, 6, dtype('float32'), 4, 24, 'cpu')
+    >>> np.asarray(x), x.tolist(), x[1, 2].item()
+    (array([[1., 2., 3.],
+           [4., 5., 6.]], dtype=float32), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], 6.0)
+    >>> x.at[0, 0].set(9.0)[0]  # x itself stays as it is
+    Array([9., 2., 3.], dtype=float32)
+    >>> x.is_deleted(), x.block_until_ready() is x
+    (False, True)
+    """
 
     __slots__ = ("__weakref__", "_value", "weak_type")
     _value: np.ndarray | None
@@ -38,7 +50,11 @@ class Array:
 
     @property
     def value(self) -> np.ndarray:
-        """The buffer; raises DeletedArrayError if the array has been donated."""
+        """The buffer; raises DeletedArrayError if the array has been donated.
+
+        >>> tnp.arange(3).value
+        array([0, 1, 2], dtype=int32)
+        """
         value = self._value
         if value is None:
             raise DeletedArrayError(
@@ -86,14 +102,20 @@ class Array:
         return "cpu"
 
     def is_deleted(self) -> bool:
-        """Whether the array has been donated, so that its value is gone."""
+        """Whether the array has been donated, so that its value is gone.
+
+        >>> x = tnp.zeros(3)
+        >>> y = tinyfn.jit(lambda x: x + 1, donate_argnums=0)(x)
+        >>> x.is_deleted(), y.is_deleted()
+        (True, False)
+        """
         return self._value is None
 
     def block_until_ready(self) -> Array:
         """The array itself: on the CPU its value is there when it is returned."""
         return self
 
-    def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
+    def _concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
         """The value, for `attempt`; a traced array raises `error` if its value is not known."""
         return self.value
 
@@ -107,7 +129,7 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         self._number("convert it to a NumPy array")
-        value = self.concrete("convert it to a NumPy array", errors.TracerArrayConversionError)
+        value = self._concrete("convert it to a NumPy array", errors.TracerArrayConversionError)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
                 raise ValueError(
@@ -125,7 +147,7 @@ class Array:
         copy: bool | None = None,
     ) -> Any:
         self._number("export it with DLPack")
-        value = self.concrete("export it with DLPack", errors.TracerArrayConversionError)
+        value = self._concrete("export it with DLPack", errors.TracerArrayConversionError)
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         options: dict[str, Any] = {name: option for name, option in given.items() if option is not None}
         if copy is False or (max_version is not None and max_version >= (1, 0)):
@@ -137,9 +159,13 @@ class Array:
         return (1, 0)
 
     def item(self, *index: int) -> Any:
-        """The Python scalar of an array with one element, or of the element at the index."""
+        """The Python scalar of an array with one element, or of the element at the index.
+
+        >>> tnp.array([5]).item(), tnp.array([[1, 2], [3, 4]]).item(1, 0)
+        (5, 3)
+        """
         self._number("take its item()")
-        value = self.concrete("take its item()", errors.ConcretizationError)
+        value = self._concrete("take its item()", errors.ConcretizationError)
         if not index and value.size != 1:
             raise ValueError(
                 f"item() takes the only element, but there are {value.size} in {dtypes.describe(value.dtype, value.shape)}; at "
@@ -148,13 +174,17 @@ class Array:
         return value.item(*index)
 
     def tolist(self) -> Any:
-        """The elements as (nested lists of) Python scalars."""
+        """The elements as (nested lists of) Python scalars.
+
+        >>> tnp.array([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         self._number("make a list of it")
-        return self.concrete("make a list of it", errors.ConcretizationError).tolist()
+        return self._concrete("make a list of it", errors.ConcretizationError).tolist()
 
     def __bool__(self) -> bool:
         self._number("use it as a condition")
-        value = self.concrete(
+        value = self._concrete(
             "use it as a condition (`if`, `while`, `and`, `or`, `not`)", errors.TracerBoolConversionError
         )
         if value.size != 1:
@@ -164,7 +194,7 @@ class Array:
 
     def _scalar(self, attempt: str, error: type[Exception]) -> np.ndarray:
         self._number(attempt)
-        value = self.concrete(attempt, error)
+        value = self._concrete(attempt, error)
         if value.size != 1:
             described = dtypes.describe(value.dtype, value.shape)
             raise TypeError(
@@ -182,7 +212,7 @@ class Array:
         return complex(self._scalar("make a Python complex of it", errors.ConcretizationError))
 
     def __index__(self) -> int:
-        value = self.concrete(
+        value = self._concrete(
             "use it as a Python index, length or count", errors.TracerIntegerConversionError
         )
         if value.ndim or value.dtype.kind not in "iu":

@@ -47,7 +47,15 @@ def _from_environment() -> int:
 class debug_level:
     """Set how much is printed, whatever the environment says: `debug_level(2)`, or `with debug_level(2):` for a while.
 
-    None is what the environment says. `tinyfn.trace.debug` has the list of levels."""
+    None is what the environment says. `tinyfn.trace.debug` has the list of levels.
+
+    >>> from contextlib import redirect_stderr
+    >>> from io import StringIO
+    >>> with tinyfn.debug_level(1), redirect_stderr(StringIO()) as said:
+    ...     _ = tinyfn.jit(lambda x: 2 * x)(tnp.ones(3))
+    >>> print(said.getvalue().split(" in ")[0])
+    compiled <lambda> on cpu: 1 kernel
+    """
 
     def __init__(self, value: int | None):
         global _chosen
@@ -118,7 +126,15 @@ _measuring = 0  # how many collectors there are in all threads
 
 
 class stage_times:
-    """Measure the stages of what is compiled in this block: `with stage_times() as times: f(x)`, and then `print(times)`."""
+    """Measure the stages of what is compiled in this block: `with stage_times() as times: f(x)`, and then `print(times)`.
+
+    >>> with tinyfn.stage_times() as times:
+    ...     _ = tinyfn.jit(lambda x: 2 * x)(tnp.ones(3))
+    >>> print(str(times).splitlines()[0])
+    stage               ms   share   calls
+    >>> list(times.seconds)[:3]
+    ['trace', 'simplify', 'group']
+    """
 
     def __enter__(self) -> StageTimes:
         global _measuring

@@ -45,11 +45,19 @@ KEY_ADVICE = "keys can't be computed with: take their words with tinyfn.random.k
 
 
 class extended:
-    """In `issubdtype`, the kind of all dtypes that are not numbers or bools."""
+    """In `issubdtype`, the kind of all dtypes that are not numbers or bools.
+
+    >>> tnp.issubdtype(random.key(0).dtype, tinyfn.dtypes.extended), tnp.issubdtype("int32", tinyfn.dtypes.extended)
+    (True, False)
+    """
 
 
 class prng_key(extended):
-    """In `issubdtype`, the kind of the dtypes of random keys: `issubdtype(keys.dtype, tinyfn.dtypes.prng_key)`."""
+    """In `issubdtype`, the kind of the dtypes of random keys: `issubdtype(keys.dtype, tinyfn.dtypes.prng_key)`.
+
+    >>> tnp.issubdtype(random.key(0).dtype, tinyfn.dtypes.prng_key)
+    True
+    """
 
 
 DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int32, float32, complex64
@@ -97,7 +105,11 @@ PYTHON_TYPES: dict[Any, DType] = {
 def canonical(dtype: Any) -> DType:
     """The canonical dtype for anything that names one (dtype, scalar type, string, or Python's int, float, ...).
 
-    Raises TypeError for a type that arrays can't have (object, string, datetime, ...)."""
+    Raises TypeError for a type that arrays can't have (object, string, datetime, ...).
+
+    >>> tinyfn.dtypes.canonicalize_dtype(float), tinyfn.dtypes.canonicalize_dtype("float64")
+    (dtype('float32'), dtype('float64'))
+    """
     if isinstance(dtype, type) and dtype in PYTHON_TYPES:
         return PYTHON_TYPES[dtype]
     try:

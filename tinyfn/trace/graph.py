@@ -21,7 +21,24 @@ MOST_DERIVED = 128
 
 
 class Graph:
-    """A closed function of arrays. See the module's docstring."""
+    """A closed function of arrays: `inputs` and `outputs` are nodes, each with its dtype and shape. `print` shows it as Python.
+
+    The inputs are the `arguments` and, after them, one for each array that the function closed over: these are `captured`.
+
+    >>> graph = tinyfn.make_graph(lambda x: 2 * tnp.sin(x))(tnp.zeros(2))
+    >>> print(graph.check())
+    def _lambda(x: "float32[2]"):
+        v2 = broadcast(const("2.0", "float32"), shape=(2,), axes=())  # float32[2]
+        v3 = sin(x)  # float32[2]
+        v4 = mul(v2, v3)  # float32[2]
+        return (v4,)
+    >>> graph.arguments, graph.avals(), graph.nodes()[-1]
+    ((<input float32[2]>,), (Aval(dtype=dtype('float32'), shape=(2,)),), <mul float32[2]>)
+    >>> graph.run([np.zeros(2, "float32")])
+    [array([0., 0.], dtype=float32)]
+    >>> graph.has_effects, graph.is_symbolic, graph.axis_names
+    (False, False, frozenset())
+    """
 
     __slots__ = ("_axis_names", "_derived", "_has_effects", "_plan", "captured", "inputs", "name", "outputs")
 
@@ -79,7 +96,12 @@ class Graph:
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs for NumPy values of all inputs, one primitive at a time.
 
-        Symbolic dimensions take their sizes from the values; raises ValueError if these contradict each other."""
+        Symbolic dimensions take their sizes from the values; raises ValueError if these contradict each other.
+
+        >>> graph = tinyfn.make_graph(lambda x: (x + 1, x * 2))(tnp.zeros(2))
+        >>> graph.run([np.array([1, 2], "float32")])
+        [array([2., 3.], dtype=float32), array([2., 4.], dtype=float32)]
+        """
         if self._plan is None:
             dimensions = [n for node in self.inputs for n in node.shape if not isinstance(n, int)]
             if dimensions:
@@ -91,7 +113,13 @@ class Graph:
 
     def sizes(self, values: Sequence[Any]) -> dict[UOp, int]:
         """The size of each symbolic dimension, read off the values' shapes; raises ValueError if they contradict each other or
-        the dimensions' bounds."""
+        the dimensions' bounds.
+
+        >>> n = tinyfn.Variable("n", 1, 8)
+        >>> graph = tinyfn.make_graph(tnp.sum)(tinyfn.ShapeDtypeStruct((n, 3), "float32"))
+        >>> graph.sizes([np.zeros((5, 3), "float32")])
+        {n: 5}
+        """
         sizes: dict[UOp, int] = {}
         pairs = []
         for number, (node, v) in enumerate(zip(self.inputs, values, strict=True)):
@@ -120,7 +148,13 @@ class Graph:
         return sizes
 
     def bind(self, sizes: Mapping[UOp, int]) -> Graph:
-        """The same function with fixed sizes in the place of symbolic dimensions."""
+        """The same function with fixed sizes in the place of symbolic dimensions.
+
+        >>> n = tinyfn.Variable("n", 1, 8)
+        >>> graph = tinyfn.make_graph(tnp.sum)(tinyfn.ShapeDtypeStruct((n, 3), "float32"))
+        >>> graph, graph.bind({n: 5})
+        (<Graph sum(float32[n,3]) -> (float32[])>, <Graph sum(float32[5,3]) -> (float32[])>)
+        """
         return self.derive(("bind", tuple(sizes.items())), lambda: self._bound(sizes))
 
     def _bound(self, sizes: Mapping[UOp, int]) -> Graph:
@@ -135,7 +169,12 @@ class Graph:
         return Graph([new[n] for n in self.inputs], [new[n] for n in self.outputs], self.captured, self.name)
 
     def derive(self, key: Any, make: Callable[[], T]) -> T:
-        """What `make` makes of this graph, made once and kept under the key; the least recently used is dropped first."""
+        """What `make` makes of this graph, made once and kept under the key; the least recently used is dropped first.
+
+        >>> graph = tinyfn.make_graph(lambda x: x + 1)(1.0)
+        >>> graph.derive("length", lambda: len(graph.nodes())), graph.derive("length", lambda: 0)
+        (3, 3)
+        """
         found: T | None = self._derived.pop(key, None)
         if found is None:
             found = make()
@@ -145,7 +184,13 @@ class Graph:
         return found
 
     def inline(self, arguments: Sequence[UOp]) -> list[UOp]:
-        """The outputs with the inputs replaced by other nodes of the same dtypes and shapes."""
+        """The outputs with the inputs replaced by other nodes of the same dtypes and shapes.
+
+        >>> graph = tinyfn.make_graph(lambda x: x + 1)(1.0)
+        >>> outer = tinyfn.make_graph(lambda x: 2 * x)(1.0)
+        >>> graph.inline(outer.outputs)
+        [<add float32[]>]
+        """
         return substitute(self.outputs, dict(zip(self.inputs, arguments, strict=True)))
 
     def avals(self) -> tuple[Aval, ...]:

@@ -348,7 +348,7 @@ def _item(item: Any) -> Any:
 
 def _known_mask(mask: Array) -> np.ndarray:
     try:
-        return mask.concrete("use it as a boolean index", ConcretizationError)
+        return mask._concrete("use it as a boolean index", ConcretizationError)
     except ConcretizationError as error:
         raise NonConcreteBooleanIndexError(
             f"{str(error).split(' Instead: ')[0]} The result's shape would depend on it. Instead: choose "

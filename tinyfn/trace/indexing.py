@@ -163,7 +163,16 @@ def _update(x: Array, index: Any, value: Any, kind: str, mode: str | None) -> Ar
 
 
 class At:
-    """`x.at`: index it, as in `x.at[index].set(value)`, for an array with some elements replaced."""
+    """`x.at`: index it, as in `x.at[index].set(value)`, for an array with some elements replaced.
+
+    >>> x = tnp.array([1.0, 2.0, 3.0])
+    >>> x.at[0].set(9.0)
+    Array([9., 2., 3.], dtype=float32)
+    >>> x.at[1:].add(10.0)
+    Array([ 1., 12., 13.], dtype=float32)
+    >>> x.at[x > 1].multiply(0.0)
+    Array([1., 0., 0.], dtype=float32)
+    """
 
     __slots__ = ("_array",)
 
@@ -189,7 +198,16 @@ class AtIndex:
     TypeError. `mode` says what becomes of positions out of bounds: "drop" or "fill" (None, too): not written,
     and read as the fill value; "clip": moved within bounds (None for reads). Without a mode a static index
     out of bounds raises IndexError. Where positions repeat, the last `set` wins, and the others combine all
-    values in order. The two other options are accepted for what is ported from JAX, and do nothing."""
+    values in order. The two other options are accepted for what is ported from JAX, and do nothing.
+
+    >>> x = tnp.zeros(3)
+    >>> x.at[tnp.array([0, 0, 2])].add(1.0)  # what repeats is added twice
+    Array([2., 0., 1.], dtype=float32)
+    >>> x.at[tnp.array([0, 7])].set(1.0)  # 7 is dropped
+    Array([1., 0., 0.], dtype=float32)
+    >>> x.at[tnp.array([0, 7])].set(1.0, mode="clip")
+    Array([1., 0., 1.], dtype=float32)
+    """
 
     __slots__ = ("_array", "_index")
 
@@ -209,7 +227,13 @@ class AtIndex:
         unique_indices: bool = False,
     ) -> Array:
         """x[index]; with mode "fill", `fill_value` (NaN, or for integers the least or greatest) for positions
-        out of bounds."""
+        out of bounds.
+
+        >>> x = tnp.array([1.0, 2.0, 3.0])
+        >>> at = tnp.array([2, 7])
+        >>> x[at], x.at[at].get(mode="fill", fill_value=0.0)
+        (Array([3., 3.], dtype=float32), Array([3., 0.], dtype=float32))
+        """
         return read(self._array, self._index, mode, fill_value)
 
     def set(
@@ -220,7 +244,12 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] = values."""
+        """x with x[index] = values.
+
+        >>> tnp.zeros((2, 2)).at[0].set(tnp.array([1.0, 2.0]))
+        Array([[1., 2.],
+               [0., 0.]], dtype=float32)
+        """
         return _update(self._array, self._index, values, "set", mode)
 
     def add(
@@ -231,7 +260,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] += values."""
+        """x with x[index] += values.
+
+        >>> tnp.zeros(3).at[tnp.array([1, 1])].add(tnp.array([1.0, 2.0]))
+        Array([0., 3., 0.], dtype=float32)
+        """
         return _update(self._array, self._index, values, "add", mode)
 
     def subtract(
@@ -242,7 +275,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] -= values."""
+        """x with x[index] -= values.
+
+        >>> tnp.ones(3).at[0].subtract(3.0)
+        Array([-2.,  1.,  1.], dtype=float32)
+        """
         return _update(self._array, self._index, o.negative(cast(values, self._array)), "add", mode)
 
     def multiply(
@@ -253,7 +290,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] *= values."""
+        """x with x[index] *= values.
+
+        >>> tnp.array([1, 2, 3]).at[-1].multiply(10)
+        Array([ 1,  2, 30], dtype=int32)
+        """
         return _update(self._array, self._index, values, "mul", mode)
 
     def divide(
@@ -264,7 +305,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] /= values; a float array, if x has integers."""
+        """x with x[index] /= values; a float array, if x has integers.
+
+        >>> tnp.array([1, 2, 3]).at[1].divide(4)
+        Array([1. , 0.5, 3. ], dtype=float32)
+        """
         return o.true_divide(self._array, _update(_ones(self._array), self._index, values, "mul", mode))
 
     def power(
@@ -275,7 +320,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] **= values."""
+        """x with x[index] **= values.
+
+        >>> tnp.array([1.0, 2.0, 3.0]).at[1:].power(2)
+        Array([1., 4., 9.], dtype=float32)
+        """
         return o.power(self._array, _update(_ones(self._array), self._index, values, "mul", mode))
 
     def min(
@@ -286,7 +335,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] = minimum(x[index], values)."""
+        """x with x[index] = minimum(x[index], values).
+
+        >>> tnp.array([1.0, 5.0]).at[tnp.array([1, 1])].min(tnp.array([4.0, 3.0]))
+        Array([1., 3.], dtype=float32)
+        """
         return _update(self._array, self._index, values, "min", mode)
 
     def max(
@@ -297,7 +350,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] = maximum(x[index], values)."""
+        """x with x[index] = maximum(x[index], values).
+
+        >>> tnp.array([1.0, 5.0]).at[:].max(2.0)
+        Array([2., 5.], dtype=float32)
+        """
         return _update(self._array, self._index, values, "max", mode)
 
     def apply(
@@ -308,7 +365,11 @@ class AtIndex:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
-        """x with x[index] = function(x[index]), once also for positions that repeat."""
+        """x with x[index] = function(x[index]), once also for positions that repeat.
+
+        >>> tnp.array([1.0, 4.0, 9.0]).at[1:].apply(tnp.sqrt)
+        Array([1., 2., 3.], dtype=float32)
+        """
         current = read(self._array, self._index, "clip" if mode is not None else None, None)
         return _update(self._array, self._index, function(current), "set", mode)
 

@@ -14,7 +14,13 @@ from .sint import prod
 
 
 class ShapeDtypeStruct:
-    """A shape and a dtype: stands for an array where only these matter."""
+    """A shape and a dtype: stands for an array where only these matter.
+
+    >>> tinyfn.ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    >>> tinyfn.eval_shape(tnp.transpose, tinyfn.ShapeDtypeStruct((2, 3), "float32"))
+    ShapeDtypeStruct(shape=(3, 2), dtype=float32)
+    """
 
     __slots__ = ("dtype", "shape")
     weak_type = False
@@ -25,12 +31,20 @@ class ShapeDtypeStruct:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """The number of axes.
+
+        >>> tinyfn.ShapeDtypeStruct((2, 3), "float32").ndim
+        2
+        """
         return len(self.shape)
 
     @property
     def size(self) -> Any:
-        """The number of elements."""
+        """The number of elements.
+
+        >>> tinyfn.ShapeDtypeStruct((2, 3), "float32").size
+        6
+        """
         return prod(self.shape)
 
     def __eq__(self, other: object) -> bool:

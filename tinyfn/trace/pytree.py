@@ -68,7 +68,16 @@ Orders = dict[int, list[Any]]  # insertion order of each dict whose keys were no
 
 
 class TreeDef:
-    """The structure of a pytree, made by `flatten`: node types, keys and metadata, but no leaves."""
+    """The structure of a pytree, made by `flatten`: node types, keys and metadata, but no leaves.
+
+    >>> structure = tree.structure({"w": [1, 2], "b": 3})
+    >>> structure, structure.num_leaves, structure.num_nodes
+    (PyTreeDef({'b': *, 'w': [*, *]}), 3, 5)
+    >>> structure.unflatten("abc")
+    {'w': ['b', 'c'], 'b': 'a'}
+    >>> structure == tree.structure({"b": 0, "w": [0, 0]})
+    True
+    """
 
     __slots__ = ("__weakref__", "_hash", "_nodes", "_num_leaves", "_orders")
 
@@ -93,7 +102,11 @@ class TreeDef:
         return unflatten(self, leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """List the subtrees of `tree` at this structure's leaves; ValueError if it differs above them."""
+        """List the subtrees of `tree` at this structure's leaves; ValueError if it differs above them.
+
+        >>> tree.structure({"a": 0, "b": 0}).flatten_up_to({"a": [1, 2], "b": 3})
+        [[1, 2], 3]
+        """
         return _flatten_up_to(self, tree, "structure mismatch")
 
     def __eq__(self, other: object) -> bool:
@@ -187,17 +200,34 @@ def _walk(
 
 
 def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], TreeDef]:
-    """Take a tree apart into the list of its leaves and its structure."""
+    """Take a tree apart into the list of its leaves and its structure.
+
+    >>> leaves, structure = tree.flatten({"b": [1, 2], "a": (3, None)})
+    >>> leaves, structure  # a dict's items are in the order of its keys; None has no leaves
+    ([3, 1, 2], PyTreeDef({'a': (*, None), 'b': [*, *]}))
+    >>> tree.unflatten(structure, ["x", "y", "z"])
+    {'b': ['y', 'z'], 'a': ('x', None)}
+    """
     return _walk(tree, is_leaf)
 
 
 def leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
-    """List the leaves of a tree."""
+    """List the leaves of a tree.
+
+    >>> tree.leaves({"b": [1, 2], "a": (3, None)})
+    [3, 1, 2]
+    >>> tree.leaves([None, 1], is_leaf=lambda x: x is None)
+    [None, 1]
+    """
     return _walk(tree, is_leaf)[0]
 
 
 def structure(tree: Any, is_leaf: IsLeaf | None = None) -> TreeDef:
-    """Give the structure of a tree."""
+    """Give the structure of a tree.
+
+    >>> tree.structure({"w": [1, 2], "b": None})
+    PyTreeDef({'b': None, 'w': [*, *]})
+    """
     return _walk(tree, is_leaf)[1]
 
 
@@ -206,7 +236,12 @@ def flatten_with_path(
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
     """Take a tree apart into the list of its (key path, leaf) pairs and its structure.
 
-    With `is_leaf_takes_path`, here and in what follows, is_leaf gets a key path and the value there."""
+    With `is_leaf_takes_path`, here and in what follows, is_leaf gets a key path and the value there.
+
+    >>> pairs, structure = tree.flatten_with_path({"w": [1, 2]})
+    >>> [(tree.keystr(path), leaf) for path, leaf in pairs]
+    [("['w'][0]", 1), ("['w'][1]", 2)]
+    """
     node_keys: list[Sequence[Any]] = []
     if is_leaf is not None and is_leaf_takes_path:
         is_leaf = _asked_with_path(is_leaf)
@@ -217,12 +252,20 @@ def flatten_with_path(
 def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """List the (key path, leaf) pairs of a tree."""
+    """List the (key path, leaf) pairs of a tree.
+
+    >>> tree.leaves_with_path({"w": [1, 2]})
+    [((DictKey(key='w'), SequenceKey(idx=0)), 1), ((DictKey(key='w'), SequenceKey(idx=1)), 2)]
+    """
     return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """Rebuild a tree of the given structure from its leaves."""
+    """Rebuild a tree of the given structure from its leaves.
+
+    >>> tree.unflatten(tree.structure({"w": [0, 0]}), ["a", "b"])
+    {'w': ['a', 'b']}
+    """
     pending = list(leaves)
     if len(pending) != treedef._num_leaves:
         _raise_leaf_count(treedef, len(pending))
@@ -293,7 +336,13 @@ def _flatten_up_to(treedef: TreeDef, tree: Any, what: str, prefix: KeyPath = ())
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """Apply `f` to each leaf of `tree` and what the other trees hold there; rebuild it from the results."""
+    """Apply `f` to each leaf of `tree` and what the other trees hold there; rebuild it from the results.
+
+    >>> tree.map(lambda w, g: w - g, {"w": 3, "b": [1, 2]}, {"w": 1, "b": [1, 1]})
+    {'w': 2, 'b': [0, 1]}
+    >>> tree.map(type, {"a": (1, 2)}, is_leaf=lambda x: isinstance(x, tuple))
+    {'a': <class 'tuple'>}
+    """
     found, treedef = _walk(tree, is_leaf)
     if not rest:
         return unflatten(treedef, [f(leaf) for leaf in found])
@@ -308,7 +357,11 @@ def map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """Like `map`, where `f` gets the leaf's key path as its first argument."""
+    """Like `map`, where `f` gets the leaf's key path as its first argument.
+
+    >>> tree.map_with_path(lambda path, x: f"{tree.keystr(path)} is {x}", {"w": [1, 2]})
+    {'w': ["['w'][0] is 1", "['w'][1] is 2"]}
+    """
     pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = _columns(treedef, rest, "tree.map_with_path")
     return unflatten(
@@ -329,7 +382,11 @@ _MISSING = object()
 def reduce(
     function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf | None = None
 ) -> Any:
-    """Combine the leaves of a tree from the left with a function of two arguments."""
+    """Combine the leaves of a tree from the left with a function of two arguments.
+
+    >>> tree.reduce(lambda total, x: total + x, {"a": 1, "b": [2, 3]}, 10)
+    16
+    """
     start = () if initializer is _MISSING else (initializer,)
     return functools.reduce(function, leaves(tree, is_leaf), *start)
 
@@ -343,7 +400,11 @@ def reduce_associative(
 ) -> Any:
     """Combine the leaves of a tree in pairs, then the pairs, ...: with an associative function the same as `reduce`.
 
-    Sums of many leaves have less error than in a row. Without leaves the result is `identity`; TypeError if there is none."""
+    Sums of many leaves have less error than in a row. Without leaves the result is `identity`; TypeError if there is none.
+
+    >>> tree.reduce_associative(lambda x, y: f"({x}{y})", ["a", "b", "c", "d"])
+    '((ab)(cd))'
+    """
     found = leaves(tree, is_leaf)
     if not found:
         if identity is _MISSING:
@@ -356,12 +417,21 @@ def reduce_associative(
 
 
 def all(tree: Any, is_leaf: IsLeaf | None = None) -> bool:
-    """Tell whether every leaf of a tree is true."""
+    """Tell whether every leaf of a tree is true.
+
+    >>> tree.all({"a": True, "b": [1, 0]})
+    False
+    """
     return _builtin_all(leaves(tree, is_leaf))
 
 
 def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: Any) -> Any:
-    """Turn a tree of structure (outer, inner) into (inner, outer); where inner is None it is looked up."""
+    """Turn a tree of structure (outer, inner) into (inner, outer); where inner is None it is looked up.
+
+    >>> rows = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
+    >>> tree.transpose(tree.structure([0, 0]), tree.structure({"x": 0, "y": 0}), rows)
+    {'x': [1, 3], 'y': [2, 4]}
+    """
     subtrees = _flatten_up_to(
         outer_treedef, pytree_to_transpose, "tree.transpose: no match for the outer structure"
     )
@@ -390,5 +460,9 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = 
 
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """Give a tree with `full_tree`'s structure, holding the leaf of `prefix_tree` above each place."""
+    """Give a tree with `full_tree`'s structure, holding the leaf of `prefix_tree` above each place.
+
+    >>> tree.broadcast({"a": 0, "b": 1}, {"a": [10, 20], "b": 30})
+    {'a': [0, 0], 'b': 1}
+    """
     return unflatten(structure(full_tree), broadcast_prefix(prefix_tree, full_tree, is_leaf))

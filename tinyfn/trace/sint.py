@@ -43,7 +43,15 @@ INDEX_OPS = frozenset((VARIABLE, ADD, MUL, IDIV, MOD, MAX, MIN))
 
 
 def Variable(name: str, minimum: int, maximum: int) -> UOp:
-    """A dimension whose value is known only at the call, within `minimum` and `maximum` (both included)."""
+    """A dimension whose value is known only at the call, within `minimum` and `maximum` (both included).
+
+    >>> n = tinyfn.Variable("n", 1, 1024)
+    >>> tinyfn.eval_shape(tnp.ravel, tinyfn.ShapeDtypeStruct((n, 3), "float32"))
+    ShapeDtypeStruct(shape=(3*n,), dtype=float32)
+    >>> program = tinyfn.jit(tnp.sum).lower(tinyfn.ShapeDtypeStruct((n,), "float32")).compile()
+    >>> program(tnp.ones(3)), program(tnp.ones(1000))
+    (Array(3., dtype=float32), Array(1000., dtype=float32))
+    """
     if minimum > maximum:
         raise ValueError(f"variable {name} has no values: minimum {minimum} is above maximum {maximum}")
     return make(VARIABLE, (), (name, int(minimum), int(maximum)), dtypes.int64, ())

@@ -44,34 +44,99 @@ class _Switch:
 class disable_jit(_Switch):
     """Call jitted functions as they are, one operation at a time, so that values can be printed and looked at in a debugger.
 
-    Loops and branches run in Python too; in functions under `grad` and `vmap` values stay traced."""
+    Loops and branches run in Python too; in functions under `grad` and `vmap` values stay traced.
+
+    >>> @tinyfn.jit
+    ... def f(x):
+    ...     print(x)
+    ...     return 2 * x
+    >>> with tinyfn.disable_jit():
+    ...     f(3.0)
+    3.0
+    6.0
+    """
 
 
 class no_tracing(_Switch):
-    """Raise RuntimeError, which says why, where a jitted function would be traced once more."""
+    """Raise RuntimeError, which says why, where a jitted function would be traced once more.
+
+    >>> f = tinyfn.jit(lambda x: 2 * x)
+    >>> _ = f(tnp.ones(3))
+    >>> with tinyfn.no_tracing():
+    ...     _ = f(tnp.zeros(3))  # traced before
+    ...     try:
+    ...         f(tnp.ones(4))
+    ...     except RuntimeError as error:
+    ...         print(str(error).split(";")[0])
+    within no_tracing a jitted function would be traced: <lambda>: argument `x`: float32[3] → float32[4]
+    """
 
 
 class no_execution(_Switch):
-    """Raise RuntimeError where an operation, a derivative or a jitted function would be computed, rather than traced or shown."""
+    """Raise RuntimeError where an operation, a derivative or a jitted function would be computed, rather than traced or shown.
+
+    >>> with tinyfn.no_execution():
+    ...     tinyfn.eval_shape(tnp.sum, tinyfn.ShapeDtypeStruct((3,), "float32"))
+    ...     try:
+    ...         tnp.add(1, 2)
+    ...     except RuntimeError as error:
+    ...         print(str(error).split(";")[0])
+    ShapeDtypeStruct(shape=(), dtype=float32)
+    within no_execution add would be computed
+    """
 
 
 class log_compiles(_Switch):
-    """Print a line to stderr whenever a jitted function is traced, with the reason why what it had did not do."""
+    """Print a line to stderr whenever a jitted function is traced, with the reason why what it had did not do.
+
+    >>> from contextlib import redirect_stderr
+    >>> from io import StringIO
+    >>> with redirect_stderr(StringIO()) as said, tinyfn.log_compiles():
+    ...     _ = tinyfn.jit(lambda x: 2 * x)(tnp.zeros(3))
+    >>> print(said.getvalue().split(";")[0])
+    tinyfn: tracing <lambda>: the first call
+    """
 
 
 class explain_cache_misses(_Switch):
-    """As `log_compiles`, but silent about the first call of each function: only what is traced again is told, and why."""
+    """As `log_compiles`, but silent about the first call of each function: only what is traced again is told, and why.
+
+    >>> from contextlib import redirect_stderr
+    >>> from io import StringIO
+    >>> f = tinyfn.jit(lambda x: 2 * x)
+    >>> with redirect_stderr(StringIO()) as said, tinyfn.explain_cache_misses():
+    ...     _ = f(tnp.zeros(3))
+    ...     _ = f(tnp.zeros(4))
+    >>> print(said.getvalue().split(";")[0])
+    tinyfn: tracing <lambda>: argument `x`: float32[3] → float32[4]
+    """
 
 
 class debug_nans(_Switch):
     """Raise FloatingPointError for the first operation that makes a NaN; it names the operation, shapes and your line.
 
     A jitted function whose results have one runs again, one operation at a time, to find it. A NaN that no result shows,
-    such as in the branch that `where` does not take, is found by an operation that is not jitted alone."""
+    such as in the branch that `where` does not take, is found by an operation that is not jitted alone.
+
+    >>> try:
+    ...     with tinyfn.debug_nans():
+    ...         tinyfn.jit(lambda x: tnp.log(x) + 1)(-1.0)
+    ... except FloatingPointError as error:
+    ...     print(str(error).split("): ")[1].split(". ")[0])
+    log of float32[] made NaN in 1 of 1 elements of its result float32[]
+    """
 
 
 class debug_infs(_Switch):
-    """As `debug_nans`, for infinities."""
+    """As `debug_nans`, for infinities.
+
+    >>> try:
+    ...     with tinyfn.debug_infs():
+    ...         tnp.log(0.0)
+    ... except FloatingPointError as error:
+    ...     print(str(error).split("): ")[1].split(". ")[0])
+    log of float32[] made infinity in 1 of 1 elements of its result float32[]
+    """
 
 
 class _Choice:
@@ -104,7 +169,17 @@ class _Choice:
 class numpy_dtype_promotion(_Choice):
     """With "strict", operands of different dtypes are an error, but for Python numbers beside arrays that can hold them.
 
-    What was traced before is not looked at again."""
+    What was traced before is not looked at again.
+
+    >>> with tinyfn.numpy_dtype_promotion("strict"):
+    ...     print(tnp.ones(2) * 2)
+    ...     try:
+    ...         tnp.ones(2) * tnp.arange(2)
+    ...     except TypeError as error:
+    ...         print(str(error).split(";")[0])
+    [2. 2.]
+    int32 and float32 are different types, and numpy_dtype_promotion is 'strict'
+    """
 
     choices = ("standard", "strict")
 
@@ -112,7 +187,15 @@ class numpy_dtype_promotion(_Choice):
 class numpy_rank_promotion(_Choice):
     """With "warn" or "raise", operands with different numbers of axes, none of them scalars, are a warning or an error.
 
-    What was traced before is not looked at again."""
+    What was traced before is not looked at again.
+
+    >>> with tinyfn.numpy_rank_promotion("raise"):
+    ...     try:
+    ...         tnp.ones((2, 3)) + tnp.ones(3)
+    ...     except ValueError as error:
+    ...         print(str(error).split(";")[0])
+    add of shapes [2,3], [3]: they have different numbers of axes, and numpy_rank_promotion is 'raise'
+    """
 
     choices = ("allow", "warn", "raise")
 

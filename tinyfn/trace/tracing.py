@@ -108,11 +108,15 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
     What they give is then a constant of the function, and Python may look at it:
 
-        @tinyfn.jit
-        def f(x):
-            with tinyfn.ensure_compile_time_eval():
-                size = int(tnp.max(lengths))  # `lengths` is an array outside of f
-            return x[:size]"""
+    >>> lengths = tnp.array([2, 1])
+    >>> @tinyfn.jit
+    ... def f(x):
+    ...     with tinyfn.ensure_compile_time_eval():
+    ...         longest = int(tnp.max(lengths))
+    ...     return x[:longest]
+    >>> f(tnp.array([1.0, 2.0, 3.0]))
+    Array([1., 2.], dtype=float32)
+    """
     before, evaluated = _state.trace, _state.evaluates_now
     _state.trace, _state.evaluates_now = None, True
     try:
@@ -127,8 +131,15 @@ def named_scope(name: str) -> Iterator[None]:
 
     Scopes within scopes are `outer/inner`. It decorates functions too. Raises TypeError for what is no name.
 
-        with tinyfn.named_scope("attention"):
-            scores = q @ k.T"""
+    >>> @tinyfn.named_scope("attention")
+    ... def scores(q, k):
+    ...     return q @ k.T
+    >>> print(tinyfn.make_graph(scores)(tnp.ones((2, 3)), tnp.ones((2, 3))))
+    def scores(q: "float32[2,3]", k: "float32[2,3]"):
+        v2 = transpose(k, permutation=(1, 0))  # float32[3,2], in attention
+        v3 = dot_general(q, v2, contract=((1,), (0,)), batch_axes=((), ()))  # float32[2,2], in attention
+        return (v3,)
+    """
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a str, not {name!r}; at {errors.user_line()}")
     before = _state.scope
@@ -156,7 +167,7 @@ class Tracer(Array):
                 f"traced {dtypes.describe(self.dtype, self.shape)} of {self.context.function_name} (under "
                 f"{self.context.transform}): do what depends on it outside of that block"
             )
-        return self.concrete("take its value", errors.ConcretizationError)
+        return self._concrete("take its value", errors.ConcretizationError)
 
     @property
     def dtype(self) -> dtypes.DType:
@@ -168,7 +179,7 @@ class Tracer(Array):
         """The size along each axis."""
         return self.uop.shape
 
-    def concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
+    def _concrete(self, attempt: str, error: type[Exception]) -> np.ndarray:
         """The value, computed now, if the values of the inputs it depends on are known."""
         if self.context.closed:
             raise self.leaked()

@@ -42,13 +42,27 @@ def trace(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trac
     """What a call with these arguments is traced to; they may be arrays or anything with a shape and a dtype.
 
     A dimension may be a `Variable`: what is compiled then takes arrays of any size within its bounds."""
-    given, static = jitted.arguments(args, kwargs, described)
-    program = jitted.program(given, static, args, kwargs)
+    given, static = jitted._arguments(args, kwargs, described)
+    program = jitted._program(given, static, args, kwargs)
     return Traced(_Call(jitted, program, given, args, kwargs))
 
 
 class Traced(Described):
-    """A jitted function traced for arguments of one structure, with these shapes and dtypes. Made by `jit(f).trace`."""
+    """A jitted function traced for arguments of one structure, with these shapes and dtypes. Made by `jit(f).trace`.
+
+    >>> traced = tinyfn.jit(lambda x, y: {"sum": x + y}, donate_argnums=1).trace(tnp.ones(3), 1.0)
+    >>> traced.in_tree, traced.in_avals, traced.donated
+    (PyTreeDef(((*, *), {})), (ShapeDtypeStruct(shape=(3,), dtype=float32), ShapeDtypeStruct(shape=(), dtype=float32)), (1,))
+    >>> traced.out_tree, traced.out_info
+    (PyTreeDef({'sum': *}), {'sum': ShapeDtypeStruct(shape=(3,), dtype=float32)})
+    >>> print(traced.jaxpr)
+    def _lambda(x0: "float32[3]", x1: "float32[]"):
+        v2 = broadcast(x1, shape=(3,), axes=())  # float32[3]
+        v3 = add(x0, v2)  # float32[3]
+        return (v3,)
+    >>> traced.lower().compile()(tnp.ones(3), 2.0)
+    {'sum': Array([3., 3., 3.], dtype=float32)}
+    """
 
     def __init__(self, call: _Call):
         self._call = call
@@ -68,13 +82,13 @@ class Traced(Described):
         return self._call.program.donated
 
     @property
-    def program(self) -> TracedProgram:
+    def _program(self) -> TracedProgram:
         """What runs it."""
         return self._call.program
 
     def lower(self) -> Lowered:
         """The kernels for the default device, as a table and as code; `compile()` of it makes the function."""
-        program, names = self.program, self.interface.names
+        program, names = self._program, self.interface.names
         if program.graph.is_symbolic:
             for node, name in zip(program.compiled.inputs, names, strict=False):
                 node.arg.name = node.arg.name or f"argument `{name}`"  # for messages about sizes
@@ -115,7 +129,19 @@ class Compiled(Described):
     """A function that was compiled for arguments of one structure, with these shapes and dtypes. Made by `Lowered.compile`.
 
     It takes the arguments without the static ones; raises TypeError if they are others than it was compiled for, and ValueError
-    if the size of a symbolic dimension is out of its bounds, or not the same everywhere. It never compiles again."""
+    if the size of a symbolic dimension is out of its bounds, or not the same everywhere. It never compiles again.
+
+    >>> compiled = tinyfn.jit(lambda x: tnp.sum(x * x)).lower(tnp.ones(100)).compile()
+    >>> compiled(tnp.ones(100))
+    Array(100., dtype=float32)
+    >>> compiled.cost_analysis()["flops"], compiled.memory_analysis().argument_size_in_bytes
+    (200, 400)
+    >>> try:
+    ...     compiled(tnp.ones(101))
+    ... except TypeError as error:
+    ...     print(str(error).split(": ", 1)[1].split(". ")[0])
+    argument `x` is float32[101], but it was compiled for float32[100]
+    """
 
     def __init__(self, call: _Call, lowered: Lowered):
         self.device = default_device()
@@ -138,12 +164,20 @@ class Compiled(Described):
         positions = range(len(args) + len(self._static))
         everything = tuple([self._static[i] if i in self._static else next(rest) for i in positions])
         named = {**kwargs, **self._static_named}
-        given, _ = self._call.jitted.arguments(everything, named)
+        given, _ = self._call.jitted._arguments(everything, named)
         self.interface.check("compiled", given.tree, given.arrays)
-        return self._call.jitted.run(self._program, given, everything, named)
+        return self._call.jitted._run(self._program, given, everything, named)
 
     def as_text(self, stage: str = "source") -> str:
-        """The program at a stage: "graph", "nests", "ops", "source" or "assembly"; see `Lowered.as_text`."""
+        """The program at a stage: "graph", "nests", "ops", "source" or "assembly"; see `Lowered.as_text`.
+
+        >>> compiled = tinyfn.jit(lambda x: tnp.sum(x * x)).lower(tnp.ones(100)).compile()
+        >>> print(compiled.as_text("graph"))
+        def _lambda(x0: "float32[100]"):
+            v1 = mul(x0, x0)  # float32[100]
+            v2 = reduce_sum(v1, axes=(0,))  # float32[]
+            return (v2,)
+        """
         return self._lowered.as_text(stage)
 
     def cost_analysis(self) -> dict[str, Dimension]:
@@ -153,7 +187,14 @@ class Compiled(Described):
     def memory_analysis(self, **sizes: int) -> MemoryAnalysis:
         """How much memory a call takes, for these sizes of symbolic dimensions, by their names.
 
-        Raises ValueError if one of them is missing, unknown or out of bounds."""
+        Raises ValueError if one of them is missing, unknown or out of bounds.
+
+        >>> n = tinyfn.Variable("n", 1, 1000)
+        >>> compiled = tinyfn.jit(lambda x: x + 1).lower(tinyfn.ShapeDtypeStruct((n,), "float32")).compile()
+        >>> memory = compiled.memory_analysis(n=10)
+        >>> memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.temp_size_in_bytes
+        (40, 40, 0)
+        """
         return memory_analysis(self._program, sizes)
 
     def __str__(self) -> str:

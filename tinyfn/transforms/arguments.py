@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import update_wrapper, wraps
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,16 @@ def argument_names(
     for keyword in sorted(kwargs):
         names += [keyword + pytree.keystr(path) for path, _ in pytree.flatten_with_path(kwargs[keyword])[0]]
     return names
+
+
+def stand_in(wrapper: Any, function: Callable[..., Any]) -> None:
+    """Give an object that is called in a function's place its name, docstring and attributes, except where they would hide
+    what the object's own class has (as an attribute `lower` of a callable object would)."""
+    update_wrapper(wrapper, function, updated=())
+    own = type(wrapper)
+    for name, value in getattr(function, "__dict__", {}).items():
+        if not hasattr(own, name):
+            setattr(wrapper, name, value)
 
 
 class Arguments:

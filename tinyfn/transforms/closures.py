@@ -89,8 +89,13 @@ def closure_convert(function: Callable[..., Any], *example_args: Any) -> tuple[C
     function is traced on the example arguments, of which dtypes and shapes matter; it is a `converted` for arguments like
     these. The constants are traced floats alone, since nothing else that is closed over can have a derivative.
 
-        def solve(f, x):
-            converted, constants = tinyfn.closure_convert(f, x)
-            return _solve(converted, x, *constants)  # a custom_vjp with nondiff_argnums=(0,)"""
+    >>> def scaled_sum(w, x):
+    ...     converted, constants = tinyfn.closure_convert(lambda v: tnp.sum(w * v), x)
+    ...     print(f"{len(constants)} constant")
+    ...     return converted(x, *constants)
+    >>> tinyfn.grad(scaled_sum)(tnp.array([1.0, 2.0]), tnp.ones(2))
+    1 constant
+    Array([1., 1.], dtype=float32)
+    """
     call, constants, _ = converted(function, example_args, lambda a: dtypes.is_inexact(a.dtype))
     return call, list(constants)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any, cast
 
 from ..trace import dtype as dtypes
@@ -34,7 +34,7 @@ from ..trace.tracing import (
     tracing_rules,
 )
 from ..trace.uop import UOp
-from .arguments import Arguments, as_tuple, normalize_positions, with_float0
+from .arguments import Arguments, as_tuple, normalize_positions, stand_in, with_float0
 from .closures import union, with_closure
 from .custom_ops import NO_ZEROS, Rules, RulesByZeros
 
@@ -54,13 +54,13 @@ class Custom:
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ):
-        update_wrapper(cast("Callable[..., Any]", self), function)
+        stand_in(self, function)
         self.function = function
         self.nondiff_argnums = as_tuple(nondiff_argnums)
         self.nondiff_argnames = as_tuple(nondiff_argnames)
         self.__name__ = describe_function(function)
 
-    def resolve(
+    def _resolve(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """All arguments by position, with defaults filled in, and the positions that are not differentiated."""
@@ -74,9 +74,9 @@ class Custom:
                 f"{self.kind} function {self.__name__} can't have keyword-only arguments: "
                 f"{', '.join(bound.kwargs)}; at {user_line()}"
             )
-        return bound.args, self.nondiff_positions(len(bound.args))
+        return bound.args, self._nondiff_positions(len(bound.args))
 
-    def nondiff_positions(self, count: int) -> tuple[int, ...]:
+    def _nondiff_positions(self, count: int) -> tuple[int, ...]:
         """The positions among `count` arguments that are not differentiated, in the order in which they were listed."""
         import inspect
 
@@ -90,7 +90,7 @@ class Custom:
         named = tuple([parameters.index(name) for name in self.nondiff_argnames])
         return normalize_positions("nondiff_argnums", self.function, (*self.nondiff_argnums, *named), count)
 
-    def merge(self, nondiff: dict[int, Any], diff: Sequence[Any]) -> list[Any]:
+    def _merge(self, nondiff: dict[int, Any], diff: Sequence[Any]) -> list[Any]:
         """All arguments by position, of those that are not differentiated, by their positions, and the others in order."""
         rest = iter(diff)
         return [nondiff[i] if i in nondiff else next(rest) for i in range(len(nondiff) + len(diff))]
@@ -100,18 +100,18 @@ class Custom:
             return self
         return partial(cast("Callable[..., Any]", self), instance)
 
-    def stays_plain(self) -> bool:
+    def _stays_plain(self) -> bool:
         """Whether this is a call from the function's own rules in their first run."""
         found = traced_rules().get(self)
         if isinstance(found, _FirstRun):
             found.called = True
         return isinstance(found, _FirstRun)
 
-    def has_derivative(self, given: Arguments, primal: Traced) -> bool:
+    def _has_derivative(self, given: Arguments, primal: Traced) -> bool:
         """Whether there are floats that the function depends on: else its rules, which may not fit integers, say nothing."""
         return any(dtypes.is_inexact(a.dtype) for a in (*given.arrays, *primal.graph.captured))
 
-    def trace_rule(
+    def _trace_rule(
         self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None
     ) -> Traced:
         """The graph of a rule, in which calls of the function itself are treated as `calls` says.
@@ -139,7 +139,7 @@ class Custom:
             calls.axes if late else None,
         )  # fmt: skip
 
-    def close(
+    def _close(
         self,
         primal: Traced,
         nondiff: Sequence[Any],
@@ -189,7 +189,7 @@ class Custom:
 
         return (RulesByZeros if self.symbolic_zeros else Rules)(make, is_late, frozenset(late.axes))
 
-    def lifted(self, arrays: Sequence[Any], closure: Sequence[Closed]) -> list[UOp]:
+    def _lifted(self, arrays: Sequence[Any], closure: Sequence[Closed]) -> list[UOp]:
         """The nodes of a call's arguments, and of what is closed over, in the active trace."""
         trace = current_trace()
         assert trace is not None
@@ -232,7 +232,22 @@ def one_at_a_time(likes: Sequence[Any]) -> list[tuple[bool, ...]]:
 
 
 class SymbolicZero:
-    """A (co)tangent that is zero, of the shape and dtype of what it belongs to: for rules with `symbolic_zeros`."""
+    """A (co)tangent that is zero, of the shape and dtype of what it belongs to: for rules with `symbolic_zeros`.
+
+    >>> from tinyfn.custom_derivatives import SymbolicZero
+    >>> @tinyfn.custom_jvp
+    ... def product(x, y):
+    ...     return x * y
+    >>> def rule(primals, tangents):
+    ...     (x, y), (tx, ty) = primals, tangents
+    ...     terms = [t * other for t, other in ((tx, y), (ty, x)) if not isinstance(t, SymbolicZero)]
+    ...     return x * y, sum(terms)
+    >>> _ = product.defjvp(rule, symbolic_zeros=True)
+    >>> tinyfn.grad(product)(2.0, 3.0)
+    Array(3., dtype=float32)
+    >>> SymbolicZero("float32", (2, 3)).ndim
+    2
+    """
 
     __slots__ = ("dtype", "shape")
 

@@ -21,7 +21,18 @@ class custom_jvp(Custom):
 
     The rule takes (primals, tangents), preceded by the arguments listed in `nondiff_argnums`, and returns (value,
     tangent of the value). It must be linear in the tangents; reverse mode follows from it. Rules of single arguments
-    can be given with `defjvps`."""
+    can be given with `defjvps`.
+
+    >>> @tinyfn.custom_jvp
+    ... def softplus(x):
+    ...     return tnp.log(1 + tnp.exp(x))
+    >>> @softplus.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return softplus(x), t * nn.sigmoid(x)
+    >>> tinyfn.grad(softplus)(0.0), tinyfn.grad(softplus)(1000.0)
+    (Array(0.5, dtype=float32), Array(1., dtype=float32))
+    """
 
     kind = "custom_jvp"
     _rule: Callable[..., Any] | None = None
@@ -30,12 +41,31 @@ class custom_jvp(Custom):
         """Set the rule; can be used as a decorator.
 
         With `symbolic_zeros` those tangents that are zero for certain are SymbolicZero objects instead of arrays of zeros, so
-        that the rule can leave out their part; it may return such objects too. It is then traced for each choice of them."""
+        that the rule can leave out their part; it may return such objects too. It is then traced for each choice of them.
+
+        >>> @tinyfn.custom_jvp
+        ... def product(x, y):
+        ...     return x * y
+        >>> @product.defjvp
+        ... def rule(primals, tangents):
+        ...     (x, y), (tx, ty) = primals, tangents
+        ...     return x * y, tx * y + x * ty
+        >>> tinyfn.jvp(product, (2.0, 3.0), (1.0, 0.0))
+        (Array(6., dtype=float32), Array(3., dtype=float32))
+        """
         self._rule, self.symbolic_zeros = rule, symbolic_zeros
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set one rule for each argument: rule(tangent, value, *primals) -> tangent, or None for zero."""
+        """Set one rule for each argument: rule(tangent, value, *primals) -> tangent, or None for zero.
+
+        >>> @tinyfn.custom_jvp
+        ... def f(x, y):
+        ...     return x * y
+        >>> f.defjvps(lambda t, out, x, y: t * y, None)
+        >>> tinyfn.grad(f, argnums=(0, 1))(2.0, 3.0)
+        (Array(3., dtype=float32), Array(0., dtype=float32))
+        """
 
         def rule(*args: Any) -> Any:
             *nondiff, primals, tangents = args
@@ -44,8 +74,8 @@ class custom_jvp(Custom):
                     f"defjvps of {self.__name__} has {len(rules)} rules, but there are {len(primals)} differentiated "
                     f"arguments; at {user_line()}: give one for each, None for a derivative of zero"
                 )
-            positions = self.nondiff_positions(len(nondiff) + len(primals))
-            value = self(*self.merge(dict(zip(positions, nondiff, strict=True)), primals))
+            positions = self._nondiff_positions(len(nondiff) + len(primals))
+            value = self(*self._merge(dict(zip(positions, nondiff, strict=True)), primals))
             terms = [r(t, value, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
             if not terms:
                 return value, value * 0
@@ -59,24 +89,24 @@ class custom_jvp(Custom):
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
-        if trace is None or self.stays_plain():
+        if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rule is None:
             raise TypeError(
                 f"custom_jvp function {self.__name__} has no rule yet: give it one with {self.__name__}.defjvp; at {user_line()}"
             )
-        args, positions = self.resolve(args, kwargs)
+        args, positions = self._resolve(args, kwargs)
         nondiff = {i: args[i] for i in positions}
         given = Arguments(
             "custom_jvp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {}
         )
 
         def call(*diff: Any) -> Any:
-            return self.function(*self.merge(nondiff, diff))
+            return self.function(*self._merge(nondiff, diff))
 
         call.__name__ = self.__name__
         primal = trace_function(call, "custom_jvp", given.arrays, given.rebuild, given.name, given.arrays)
-        if not self.has_derivative(given, primal):
+        if not self._has_derivative(given, primal):
             return self.function(*args)
         tangents = [Aval(a.dtype, a.shape) for a in given.arrays if dtypes.is_inexact(a.dtype)]
 
@@ -99,12 +129,12 @@ class custom_jvp(Custom):
                 directions = with_zeros(leaves[count:], given.arrays, zeros, self.symbolic_zeros)
                 return (given.rebuild(leaves[:count])[0], pytree.unflatten(given.tree, directions)[0]), {}
 
-            return [self.trace_rule(rule, [*given.arrays, *tangents], rebuild, calls, known)]
+            return [self._trace_rule(rule, [*given.arrays, *tangents], rebuild, calls, known)]
 
         choices = [NO_ZEROS, *one_at_a_time(given.arrays)]
-        closure, rules = self.close(primal, list(nondiff.values()), trace_rules, choices)
+        closure, rules = self._close(primal, list(nondiff.values()), trace_rules, choices)
         nodes = custom_jvp_call.apply(
-            *self.lifted(given.arrays, closure),
+            *self._lifted(given.arrays, closure),
             graph=with_closure(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
         )  # fmt: skip
         return results_of(primal, nodes)

@@ -22,7 +22,20 @@ from .custom_ops import NO_ZEROS, custom_vjp_call
 
 class CustomVJPPrimal:
     """What a forward rule with `symbolic_zeros` gets for each array: its `value`, and whether it is `perturbed`, that is
-    differentiated. It is a leaf of trees."""
+    differentiated. It is a leaf of trees.
+
+    >>> @tinyfn.custom_vjp
+    ... def product(x, y):
+    ...     return x * y
+    >>> def forward(x, y):  # keeps what the derivatives that are asked for need
+    ...     kept = (y.value if x.perturbed else None), (x.value if y.perturbed else None)
+    ...     return x.value * y.value, kept
+    >>> def backward(kept, ct):
+    ...     return tuple(None if other is None else ct * other for other in kept)
+    >>> product.defvjp(forward, backward, symbolic_zeros=True)
+    >>> tinyfn.grad(product)(2.0, 3.0)
+    Array(3., dtype=float32)
+    """
 
     __slots__ = ("perturbed", "value")
 
@@ -34,7 +47,12 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """A tree of CustomVJPPrimal objects with the value of each in its place."""
+    """A tree of CustomVJPPrimal objects with the value of each in its place.
+
+    >>> from tinyfn.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
+    >>> custom_vjp_primal_tree_values({"w": CustomVJPPrimal(2.0, True)})
+    {'w': 2.0}
+    """
     return pytree.map(lambda leaf: leaf.value if isinstance(leaf, CustomVJPPrimal) else leaf, tree)
 
 
@@ -42,7 +60,19 @@ class custom_vjp(Custom):
     """A function with a reverse mode of its own: decorate it, then give the rules with `defvjp(forward, backward)`.
 
     forward(*args) returns (value, residuals); backward(residuals, cotangent), preceded by the arguments listed in
-    `nondiff_argnums`, returns a tuple with the cotangent of each differentiated argument (None for zero)."""
+    `nondiff_argnums`, returns a tuple with the cotangent of each differentiated argument (None for zero).
+
+    >>> @tinyfn.custom_vjp
+    ... def clipped(x, limit):
+    ...     return x
+    >>> def forward(x, limit):
+    ...     return x, limit
+    >>> def backward(limit, ct):
+    ...     return tnp.clip(ct, -limit, limit), None
+    >>> clipped.defvjp(forward, backward)
+    >>> tinyfn.grad(lambda x: 5 * clipped(x, 1.0))(2.0)
+    Array(1., dtype=float32)
+    """
 
     kind = "custom_vjp"
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
@@ -64,24 +94,24 @@ class custom_vjp(Custom):
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
-        if trace is None or self.stays_plain():
+        if trace is None or self._stays_plain():
             return self.function(*args, **kwargs)
         if self._rules is None:
             raise TypeError(
                 f"custom_vjp function {self.__name__} has no rules yet: give them with {self.__name__}.defvjp; at {user_line()}"
             )
         forward, backward = self._rules
-        args, positions = self.resolve(args, kwargs)
+        args, positions = self._resolve(args, kwargs)
         nondiff = {i: args[i] for i in positions}
         given = Arguments(
             "custom_vjp", self.function, [a for i, a in enumerate(args) if i not in nondiff], {}
         )
 
         def call(*diff: Any) -> Any:
-            return self.function(*self.merge(nondiff, diff))
+            return self.function(*self._merge(nondiff, diff))
 
         def call_forward(*diff: Any) -> Any:
-            pair = forward(*self.merge(nondiff, diff))
+            pair = forward(*self._merge(nondiff, diff))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(
                     f"the forward rule of {self.__name__} must return a pair (value, residuals), not "
@@ -100,7 +130,7 @@ class custom_vjp(Custom):
         tree: list[Any] = [None]
         call.__name__, call_forward.__name__ = self.__name__, f"forward_{self.__name__}"
         primal = trace_function(call, "custom_vjp", given.arrays, given.rebuild, given.name, given.arrays)
-        if not self.has_derivative(given, primal):
+        if not self._has_derivative(given, primal):
             return self.function(*args)
         inexact = [node for node in primal.graph.outputs if dtypes.is_inexact(node.dtype)]
 
@@ -122,7 +152,9 @@ class custom_vjp(Custom):
                     args = pytree.map(lambda leaf: CustomVJPPrimal(leaf, next(flags)), args)
                 return args, kwargs
 
-            traced_forward = self.trace_rule(call_forward, given.arrays, rebuild_forward, calls, given.arrays)
+            traced_forward = self._trace_rule(
+                call_forward, given.arrays, rebuild_forward, calls, given.arrays
+            )
             residuals = traced_forward.graph.outputs[len(primal.graph.outputs) :]
 
             def rebuild(leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -135,7 +167,7 @@ class custom_vjp(Custom):
                 ), {}
 
             avals = [Aval(node.dtype, node.shape) for node in (*residuals, *inexact)]
-            return [traced_forward, self.trace_rule(call_backward, avals, rebuild, calls)]
+            return [traced_forward, self._trace_rule(call_backward, avals, rebuild, calls)]
 
         outputs = primal.graph.outputs
         choices = [
@@ -143,9 +175,9 @@ class custom_vjp(Custom):
             *[(needs, (True,) * len(outputs)) for needs in one_at_a_time(given.arrays)],
             *[((True,) * len(given.arrays), cts) for cts in one_at_a_time(outputs)],
         ]
-        closure, rules = self.close(primal, list(nondiff.values()), trace_rules, choices)
+        closure, rules = self._close(primal, list(nondiff.values()), trace_rules, choices)
         nodes = custom_vjp_call.apply(
-            *self.lifted(given.arrays, closure),
+            *self._lifted(given.arrays, closure),
             graph=with_closure(primal, closure), rules=rules, count=len(given.arrays), label=self.__name__,
         )  # fmt: skip
         return results_of(primal, nodes)
@@ -201,9 +233,12 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The rule may close over what the function computes. `custom_vjp` says the same with two functions.
 
-        @tinyfn.custom_gradient
-        def clipped(x):
-            return x, lambda ct: tnp.clip(ct, -1, 1)"""
+    >>> @tinyfn.custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda ct: tnp.clip(ct, -1, 1)
+    >>> tinyfn.grad(lambda x: 5 * clipped(x))(2.0)
+    Array(1., dtype=float32)
+    """
 
     def pair(args: Any, kwargs: Any) -> tuple[Any, Any]:
         result = function(*args, **kwargs)

@@ -137,7 +137,19 @@ class custom_vmap(Custom):
 
     The rule takes the number of lanes; a list with a bool for each argument, or a tree of bools for one that is a tree, that say
     which have a leading axis for the lanes; and the arguments. It returns the results, and of each (a tree, or one bool for all)
-    whether it has the axis. Derivatives under vmap, in both modes, are those of what the rule computes."""
+    whether it has the axis. Derivatives under vmap, in both modes, are those of what the rule computes.
+
+    >>> @tinyfn.custom_batching.custom_vmap
+    ... def f(x, w):
+    ...     return x * w
+    >>> @f.def_vmap
+    ... def rule(axis_size, in_batched, x, w):
+    ...     print(axis_size, in_batched)
+    ...     return x * w, True
+    >>> tinyfn.vmap(f, in_axes=(0, None))(tnp.array([1.0, 2.0]), 3.0)
+    2 [True, False]
+    Array([3., 6.], dtype=float32)
+    """
 
     kind = "custom_vmap"
     _rule: Callable[..., Any] | None = None
@@ -159,7 +171,7 @@ class custom_vmap(Custom):
                 f"custom_vmap function {self.__name__} has no rule yet: give it one with {self.__name__}.def_vmap; "
                 f"at {user_line()}"
             )
-        args, _ = self.resolve(args, kwargs)
+        args, _ = self._resolve(args, kwargs)
         given = Arguments("custom_vmap", self.function, args, {})
         primal = trace_function(
             self.function, "custom_vmap", given.arrays, given.rebuild, given.name, given.arrays

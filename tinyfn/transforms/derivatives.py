@@ -37,7 +37,16 @@ def value_and_grad(
     With `has_aux` the function returns (value, auxiliary data), and the result is ((value, auxiliary data), gradient).
     Integer arguments have zeros of float0 for a gradient with `allow_int`, and are an error without. A real function of a complex
     argument x + iy has the gradient df/dx - i df/dy; with `holomorphic`, argument and value are complex, and the gradient is the
-    complex derivative. Raises TypeError if the value is not a scalar float or an argument is not of floats."""
+    complex derivative. Raises TypeError if the value is not a scalar float or an argument is not of floats.
+
+    >>> def loss(w, x):
+    ...     return tnp.sum((x @ w) ** 2)
+    >>> w, x = {"w": tnp.array([1.0, 2.0])}, tnp.eye(2)
+    >>> tinyfn.value_and_grad(lambda p: loss(p["w"], x))(w)
+    (Array(5., dtype=float32), {'w': Array([2., 4.], dtype=float32)})
+    >>> tinyfn.value_and_grad(loss, argnums=(0, 1))(w["w"], x)[1][1].shape
+    (2, 2)
+    """
     return _gradient(
         function,
         argnums,
@@ -58,7 +67,20 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that returns the gradient of a scalar `function` with respect to the arguments `argnums`.
 
-    As `value_and_grad`, without the value: with `has_aux` the result is (gradient, auxiliary data)."""
+    As `value_and_grad`, without the value: with `has_aux` the result is (gradient, auxiliary data).
+
+    >>> tinyfn.grad(lambda x: x**3)(1.0)
+    Array(3., dtype=float32)
+    >>> tinyfn.grad(tinyfn.grad(lambda x: x**3))(1.0)
+    Array(6., dtype=float32)
+    >>> tinyfn.grad(lambda w, b: tnp.sum(w * b), argnums=(0, 1))(tnp.array([1.0, 2.0]), 3.0)
+    (Array([3., 3.], dtype=float32), Array(3., dtype=float32))
+
+    With auxiliary data, which is not differentiated:
+
+    >>> tinyfn.grad(lambda x: (x**2, {"x": x}), has_aux=True)(3.0)
+    (Array(6., dtype=float32), {'x': Array(3., dtype=float32)})
+    """
     return _gradient(
         function,
         argnums,

@@ -50,7 +50,12 @@ def traced_function(
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of `function` with a ShapeDtypeStruct in the place of each array; nothing is computed.
 
-    The arguments may be arrays or anything with a shape and a dtype."""
+    The arguments may be arrays or anything with a shape and a dtype.
+
+    >>> w, x = tinyfn.ShapeDtypeStruct((1000000, 3), "float32"), tinyfn.ShapeDtypeStruct((3,), "float32")
+    >>> tinyfn.eval_shape(lambda w, x: {"y": w @ x}, w, x)
+    {'y': ShapeDtypeStruct(shape=(1000000,), dtype=float32)}
+    """
     traced = traced_function(function, "eval_shape", args, kwargs)
     leaves = [ShapeDtypeStruct(node.shape, node.dtype) for node in traced.graph.outputs]
     return pytree.unflatten(traced.out_tree, leaves)
@@ -59,7 +64,20 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     """A function that takes the arguments of `function` and returns its Graph, which prints as runnable Python.
 
-    The arguments may be arrays or anything with a shape and a dtype."""
+    The arguments may be arrays or anything with a shape and a dtype.
+
+    >>> graph = tinyfn.make_graph(lambda x: tnp.sum(x**2))(tnp.ones(3))
+    >>> print(graph)
+    def _lambda(x: "float32[3]"):
+        v1 = integer_pow(x, exponent=2)  # float32[3]
+        v2 = reduce_sum(v1, axes=(0,))  # float32[]
+        return (v2,)
+    >>> print(tinyfn.make_graph(tinyfn.grad(lambda x: tnp.sin(x)))(1.0))
+    def _lambda(x: "float32[]"):
+        v2 = cos(x)  # float32[]
+        v3 = mul(const("1.0", "float32"), v2)  # float32[]
+        return (v3,)
+    """
 
     @entry_point
     @wraps(function)
@@ -78,7 +96,17 @@ def make_jaxpr(
     """`make_graph` under the name that users of JAX know: what is returned and printed is a Graph.
 
     Arguments in `static_argnums` are Python values. With `return_shape` the result is a pair of the graph and what `eval_shape`
-    gives."""
+    gives.
+
+    >>> print(tinyfn.make_jaxpr(lambda x: 2 * x)(tnp.ones(3)))
+    def _lambda(x: "float32[3]"):
+        v2 = broadcast(const("2.0", "float32"), shape=(3,), axes=())  # float32[3]
+        v3 = mul(v2, x)  # float32[3]
+        return (v3,)
+    >>> graph, shape = tinyfn.make_jaxpr(lambda x, n: x[:n], static_argnums=1, return_shape=True)(tnp.ones(3), 2)
+    >>> shape
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
+    """
     positions, names = marked_arguments("make_jaxpr", "static", function, static_argnums, ())
 
     @wraps(function)
@@ -107,7 +135,19 @@ def make_jaxpr(
 def named_call(function: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
     """The function, whose operations are a function of that name (its own, if none is given) in printed graphs.
 
-    block = tinyfn.named_call(block, name="encoder")  # a line `encoder = call(x, w, graph=encoder)`"""
+    block = tinyfn.named_call(block, name="encoder")  # a line `encoder = call(x, w, graph=encoder)`
+
+    >>> layer = tinyfn.named_call(lambda x: tnp.tanh(x), name="layer")
+    >>> print(tinyfn.make_graph(layer)(tnp.ones(2)))
+    @graph
+    def layer(x0: "float32[2]"):
+        v1 = tanh(x0)  # float32[2]
+        return (v1,)
+    <BLANKLINE>
+    def _lambda(x: "float32[2]"):
+        v1 = call(x, graph=layer)
+        return (v1[0],)
+    """
     label = name or describe_function(function)
 
     @wraps(function)

@@ -134,7 +134,13 @@ def jacfwd(
     """The Jacobian of `function`, computed column by column in forward mode: best for few inputs and many outputs.
 
     For each result leaf of shape s and argument leaf of shape t, an array of shape s + t. Arguments and results are real, or
-    all complex with `holomorphic`."""
+    all complex with `holomorphic`.
+
+    >>> tinyfn.jacfwd(lambda x: tnp.stack([x[0] * x[1], x[0], x[1]]))(tnp.array([2.0, 3.0]))
+    Array([[3., 2.],
+           [1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return _jacobian(function, argnums, has_aux, True, "jacfwd", holomorphic)
 
 
@@ -148,7 +154,18 @@ def jacrev(
     """The Jacobian of `function`, computed row by row in reverse mode: best for many inputs and few outputs.
 
     For each result leaf of shape s and argument leaf of shape t, an array of shape s + t; of float0 for an argument of integers,
-    which `allow_int` permits. Results are real, or arguments and results complex with `holomorphic`."""
+    which `allow_int` permits. Results are real, or arguments and results complex with `holomorphic`.
+
+    >>> tinyfn.jacobian(lambda x: x**2)(tnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+
+    For an argument with several leaves there is one of each:
+
+    >>> blocks = tinyfn.jacobian(lambda p: p["w"] @ p["x"])({"w": tnp.ones((2, 3)), "x": tnp.ones(3)})
+    >>> tree.map(tnp.shape, blocks)
+    {'w': (2, 2, 3), 'x': (2, 3)}
+    """
     return _jacobian(function, argnums, has_aux, False, "jacrev", holomorphic, allow_int)
 
 
@@ -160,7 +177,12 @@ def hessian(
 ) -> Callable[..., Any]:
     """The second derivatives of `function`: forward mode over reverse mode.
 
-    For a scalar function of an array of shape s, an array of shape s + s."""
+    For a scalar function of an array of shape s, an array of shape s + s.
+
+    >>> tinyfn.hessian(lambda x: x[0] ** 2 * x[1])(tnp.array([1.0, 2.0]))
+    Array([[4., 2.],
+           [2., 0.]], dtype=float32)
+    """
     return jacfwd(jacrev(function, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 

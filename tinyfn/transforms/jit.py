@@ -12,7 +12,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -30,7 +29,7 @@ from ..trace.tracing import (
     trace_function,
     traced_rules,
 )
-from .arguments import Arguments, marked_arguments, positional_name
+from .arguments import Arguments, marked_arguments, positional_name, stand_in
 from .fast_call import MISS
 
 if TYPE_CHECKING:
@@ -63,7 +62,19 @@ class CacheInfo(NamedTuple):
 
 
 class Jitted:
-    """A function that is traced once for each signature. Made by `jit`."""
+    """A function that is traced once for each signature. Made by `jit`.
+
+    >>> f = tinyfn.jit(lambda x: 2 * x)
+    >>> f.graph(tnp.ones(3))
+    <Graph <lambda>(float32[3]) -> (float32[3])>
+    >>> f.eval_shape(tnp.ones(3))
+    ShapeDtypeStruct(shape=(3,), dtype=float32)
+    >>> f(tnp.ones(3)), f(tnp.zeros(3)), f(tnp.ones(4))
+    (Array([2., 2., 2.], dtype=float32), Array([0., 0., 0.], dtype=float32), Array([2., 2., 2., 2.], dtype=float32))
+    >>> f.cache_info()
+    CacheInfo(hits=3, misses=2, size=2, maxsize=4096, last_miss='<lambda>: argument `x`: float32[3] → float32[4]')
+    >>> f.clear_cache()
+    """
 
     def __init__(
         self,
@@ -72,7 +83,7 @@ class Jitted:
         donate: tuple[frozenset[int], frozenset[str]],
         cache_size: int,
     ):
-        update_wrapper(self, function)
+        stand_in(self, function)
         self.function = function
         self.static_argnums, self.static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
@@ -109,13 +120,13 @@ class Jitted:
                 switches.disable_jit.is_on or (switches.checks_values() and current_trace() is not None)
             ):
                 return self.function(*args, **kwargs)
-            given, static = self.arguments(args, kwargs)
-            return self.run(self.program(given, static, args, kwargs), given, args, kwargs)
+            given, static = self._arguments(args, kwargs)
+            return self._run(self._program(given, static, args, kwargs), given, args, kwargs)
         except Exception as error:
             shorten_traceback(error)
             raise
 
-    def run(
+    def _run(
         self, program: TracedProgram, given: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """The result of a program that was made for arguments like these."""
@@ -127,14 +138,19 @@ class Jitted:
     @entry_point
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph that a call with these arguments runs."""
-        given, static = self.arguments(args, kwargs)
-        return self.program(given, static, args, kwargs).compiled
+        given, static = self._arguments(args, kwargs)
+        return self._program(given, static, args, kwargs).compiled
 
     @entry_point
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """What a call with these arguments is traced to: its graph, and the trees and types of arguments and results.
 
-        The arguments may be arrays or anything with a shape and a dtype. `lower()` of the result is the next step."""
+        The arguments may be arrays or anything with a shape and a dtype. `lower()` of the result is the next step.
+
+        >>> traced = tinyfn.jit(lambda x: {"y": 2 * x}).trace(tinyfn.ShapeDtypeStruct((3,), "float32"))
+        >>> traced.out_info
+        {'y': ShapeDtypeStruct(shape=(3,), dtype=float32)}
+        """
         from .ahead import trace
 
         return trace(self, args, kwargs)
@@ -149,11 +165,25 @@ class Jitted:
         """What a call with these arguments runs: kernels with their code and estimates, printed as a table.
 
         The arguments may be arrays or anything with a shape and a dtype; `compile()` of the result compiles ahead of time. On
-        the numpy device, which compiles nothing, this is what the cpu would run."""
+        the numpy device, which compiles nothing, this is what the cpu would run.
+
+        >>> lowered = tinyfn.jit(lambda x: tnp.sum(2 * x)).lower(tinyfn.ShapeDtypeStruct((3,), "float32"))
+        >>> lowered.compile()(tnp.array([1.0, 2.0, 3.0]))
+        Array(12., dtype=float32)
+        """
         return self.trace(*args, **kwargs).lower()
 
     def cache_info(self) -> CacheInfo:
-        """Hits, misses, size and bound of the cache, and why the last miss was one."""
+        """Hits, misses, size and bound of the cache, and why the last miss was one.
+
+        >>> f = tinyfn.jit(lambda x: 2 * x)
+        >>> _ = f(tnp.ones(3)), f(tnp.ones(3)), f(tnp.ones(4))
+        >>> info = f.cache_info()
+        >>> info.hits, info.misses, info.size
+        (1, 2, 2)
+        >>> info.last_miss
+        '<lambda>: argument `x`: float32[3] → float32[4]'
+        """
         return CacheInfo(self._hits, self._misses, len(self._cache), self._most, self._last_miss)
 
     def _cache_size(self) -> int:
@@ -166,7 +196,7 @@ class Jitted:
             self._cache.clear()
             self._fast = None
 
-    def arguments(
+    def _arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], convert: Callable[[Any], Any] = as_array
     ) -> tuple[Arguments, tuple[Any, ...]]:
         """The arguments of a call that are traced, and the static ones."""
@@ -196,7 +226,7 @@ class Jitted:
         named = {name: value for name, value in kwargs.items() if name not in self.static_argnames}
         return dynamic, named, tuple(static)
 
-    def program(
+    def _program(
         self, given: Arguments, static: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> TracedProgram:
         """What was traced for arguments like these."""
@@ -398,7 +428,17 @@ def _exactly(value: Any) -> Any:
 
 
 def clear_caches() -> None:
-    """Forget all that jitted functions were traced to, so that they are traced again when they are called next."""
+    """Forget all that jitted functions were traced to, so that they are traced again when they are called next.
+
+    >>> f = tinyfn.jit(lambda x: x + 1)
+    >>> f(1.0)
+    Array(2., dtype=float32)
+    >>> f.cache_info().size
+    1
+    >>> tinyfn.clear_caches()
+    >>> f.cache_info().size
+    0
+    """
     for jitted in list(_jitted):
         jitted.clear_cache()
 
@@ -424,7 +464,28 @@ def jit(
 
     These options of other libraries change nothing here: `keep_unused`, since arguments that are not used cost nothing; and
     `inline`, since jitted functions that another one calls are inlined in its program. `device` and `backend` may be "cpu", where
-    functions run (`devices.set_default_device` chooses another for all of them). Compiler options are refused: there are none."""
+    functions run (`devices.set_default_device` chooses another for all of them). Compiler options are refused: there are none.
+
+    >>> @tinyfn.jit
+    ... def normalized(x):
+    ...     return x / tnp.sum(x)
+    >>> normalized(tnp.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float32)
+
+    A Python value that the code branches on is static, and traced for each value:
+
+    >>> @tinyfn.jit(static_argnames="power")
+    ... def scaled(x, power=1):
+    ...     return x**power if power > 1 else x
+    >>> scaled(tnp.array([1.0, 2.0]), power=2)
+    Array([1., 4.], dtype=float32)
+
+    A donated array is gone:
+
+    >>> x = tnp.zeros(3)
+    >>> tinyfn.jit(lambda x: x + 1, donate_argnums=0)(x), x.is_deleted()
+    (Array([1., 1., 1.], dtype=float32), True)
+    """
     for what, place in (("device", device), ("backend", backend)):
         if place not in (None, "cpu"):
             raise ValueError(

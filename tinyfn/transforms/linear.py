@@ -37,7 +37,14 @@ def jvp(
     """The value of `function` at `primals` and its directional derivative along `tangents`.
 
     `tangents` has the structure, shapes and dtypes of `primals`. Returns (value, tangent), or (value, tangent,
-    auxiliary data) with `has_aux`. Raises TypeError if primals and tangents do not match."""
+    auxiliary data) with `has_aux`. Raises TypeError if primals and tangents do not match.
+
+    >>> tinyfn.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+    (Array(6., dtype=float32), Array(3., dtype=float32))
+    >>> value, tangent = tinyfn.jvp(lambda p: p["a"] ** 2, ({"a": 3.0},), ({"a": 1.0},))
+    >>> tangent
+    Array(6., dtype=float32)
+    """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
             f"jvp takes primals and tangents as tuples with one entry for each argument, jvp(f, (x,), (t,)); at {user_line()}"
@@ -180,7 +187,12 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     """The value of `function` at `primals`, and its derivative there as a linear function of tangents.
 
     The returned function takes one tangent for each primal and can be called many times; the nonlinear part is
-    computed once. Returns (value, linear function), or (value, linear function, auxiliary data) with `has_aux`."""
+    computed once. Returns (value, linear function), or (value, linear function, auxiliary data) with `has_aux`.
+
+    >>> value, tangent = tinyfn.linearize(lambda x: x**2, 3.0)
+    >>> tangent(1.0), tangent(10.0)
+    (Array(6., dtype=float32), Array(60., dtype=float32))
+    """
     given = Arguments("linearize", function, primals, {})
     check_differentiable("linearize", function, given, allow_int=True)
     called, memory = with_aux(function, "linearize") if has_aux else (function, [])
@@ -239,7 +251,15 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     """The value of `function` at `primals`, and the function from a cotangent of the value to those of the primals.
 
     The returned function can be called many times; it gives a tuple with one cotangent for each primal. Returns
-    (value, function), or (value, function, auxiliary data) with `has_aux`."""
+    (value, function), or (value, function, auxiliary data) with `has_aux`.
+
+    >>> value, pull_back = tinyfn.vjp(lambda w, x: w @ x, tnp.ones((2, 3)), tnp.ones(3))
+    >>> value
+    Array([3., 3.], dtype=float32)
+    >>> ct_w, ct_x = pull_back(tnp.array([1.0, 2.0]))
+    >>> ct_w.shape, ct_x
+    ((2, 3), Array([3., 3., 3.], dtype=float32))
+    """
     given = Arguments("vjp", function, primals, {})
     check_differentiable("vjp", function, given, allow_int=True)
     called, memory = with_aux(function, "vjp") if has_aux else (function, [])
@@ -309,8 +329,11 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     Raises TypeError if an argument or result is not of floats, or if the function is not linear. (What is added to a linear
     function is the same for all arguments, and has no part in the transpose.)
 
-        transpose = tinyfn.linear_transpose(lambda v: a @ v, v)
-        (u,) = transpose(w)  # a.T @ w"""
+    >>> a = tnp.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> transpose = tinyfn.linear_transpose(lambda v: a @ v, tnp.zeros(2))
+    >>> transpose(tnp.array([1.0, 0.0]))  # a.T @ w
+    (Array([1., 2.], dtype=float32),)
+    """
     leaves, tree = pytree.flatten(primals)
     graph = (traced := traced_function(function, "linear_transpose", primals, {})).graph
     for what, nodes in (("an argument", graph.arguments), ("a result", graph.outputs)):
@@ -353,9 +376,13 @@ def fwd_and_bwd(
     `forward(*args)` returns (value, kept), or (value, kept, auxiliary data) with `has_aux`; `backward(kept, cotangent)`
     returns the cotangent of the argument `argnums`, or a tuple of them if it is a sequence.
 
-        forward, backward = tinyfn.fwd_and_bwd(layer, argnums=(0, 1))
-        y, kept = forward(w, x)
-        ct_w, ct_x = backward(kept, ct_y)"""
+    >>> forward, backward = tinyfn.fwd_and_bwd(lambda w, x: tnp.sum(w * x), argnums=(0, 1))
+    >>> value, kept = forward(tnp.array([1.0, 2.0]), tnp.array([3.0, 4.0]))
+    >>> value
+    Array(11., dtype=float32)
+    >>> backward(kept, 1.0)
+    (Array([3., 4.], dtype=float32), Array([1., 2.], dtype=float32))
+    """
     positions = as_tuple(argnums)
 
     def forward(*args: Any) -> Any:

@@ -35,7 +35,11 @@ def remat(
     function may merge what is computed again with what was computed before: that is quicker in a loop's body, where the two
     are apart anyway. Also available as `checkpoint`.
 
-        layer = tinyfn.checkpoint(layer, policy=tinyfn.checkpoint_policies.dots_saveable)"""
+    >>> layer = tinyfn.remat(lambda w, x: tnp.tanh(w @ x), policy=tinyfn.checkpoint_policies.dots_saveable)
+    >>> tinyfn.grad(lambda w, x: tnp.sum(layer(w, x)))(tnp.zeros((2, 3)), tnp.ones(3))
+    Array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float32)
+    """
     if not callable(function):
         raise TypeError(f"checkpoint takes a function, not {type(function).__name__}; at {user_line()}")
     if not isinstance(prevent_cse, bool):
@@ -87,7 +91,15 @@ def remat(
 def checkpoint_name(x: Any, name: str) -> Any:
     """x, a pytree of arrays, under a name by which a policy of `checkpoint` can choose it.
 
-    hidden = checkpoint_name(x @ w, "hidden")  # with policy=save_only_these_names("hidden")"""
+    hidden = checkpoint_name(x @ w, "hidden")  # with policy=save_only_these_names("hidden")
+
+    >>> from tinyfn.ad_checkpoint import checkpoint, checkpoint_name, saved_residuals
+    >>> policy = tinyfn.checkpoint_policies.save_only_these_names("hidden")
+    >>> f = checkpoint(lambda x: tnp.sum(tnp.sin(checkpoint_name(tnp.exp(x), "hidden"))), policy=policy)
+    >>> for aval, origin in saved_residuals(f, tnp.ones(3)):
+    ...     print(aval, origin.split(" at ")[0])
+    ShapeDtypeStruct(shape=(3,), dtype=float32) from 'hidden', the result of exp
+    """
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name takes a str as the name, not {name!r}; at {user_line()}")
 
@@ -102,7 +114,14 @@ def checkpoint_name(x: Any, name: str) -> Any:
 def saved_residuals(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """What the reverse pass of `function` at these arguments keeps: for each array its dtype and shape, and where it is from.
 
-    Nothing is computed. The arguments may be arrays or anything with a shape and a dtype."""
+    Nothing is computed. The arguments may be arrays or anything with a shape and a dtype.
+
+    >>> from tinyfn.ad_checkpoint import saved_residuals
+    >>> for aval, origin in saved_residuals(lambda x, y: x * y, tnp.ones(3), tnp.ones(3)):
+    ...     print(aval, origin)
+    ShapeDtypeStruct(shape=(3,), dtype=float32) from the argument y
+    ShapeDtypeStruct(shape=(3,), dtype=float32) from the argument x
+    """
     with switches.keep_lines():
         graph = traced_function(function, "saved_residuals", args, kwargs).graph
         wrt = [node for node in graph.arguments if dtypes.is_inexact(node.dtype)]
@@ -134,6 +153,12 @@ def _origin(node: UOp, graph: Graph, arguments: dict[UOp, str]) -> str:
 
 
 def print_saved_residuals(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Print `saved_residuals`, one a line: `float32[8,3] from the result of dot_general at model.py:12 (in layer)`."""
+    """Print `saved_residuals`, one a line: `float32[8,3] from the result of dot_general at model.py:12 (in layer)`.
+
+    >>> from tinyfn.ad_checkpoint import print_saved_residuals
+    >>> print_saved_residuals(lambda x, y: x * y, tnp.ones(3), tnp.ones(3))
+    float32[3] from the argument y
+    float32[3] from the argument x
+    """
     for struct, origin in saved_residuals(function, *args, **kwargs):
         print(dtypes.describe(struct.dtype, struct.shape), origin)

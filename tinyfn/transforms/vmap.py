@@ -114,7 +114,22 @@ def vmap(
 
     `axis_name`, any hashable value but an integer, is what the function calls the axis in collectives, with which its lanes
     compute together: `vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(xs)` is `xs - xs.mean(0)`. `spmd_axis_name`, the name
-    or names of a mesh's axes over which the lanes are spread, changes nothing on one device."""
+    or names of a mesh's axes over which the lanes are spread, changes nothing on one device.
+
+    >>> xs = tnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> tinyfn.vmap(tnp.dot, in_axes=(0, None))(xs, tnp.array([1.0, 10.0]))
+    Array([21., 43., 65.], dtype=float32)
+    >>> tinyfn.vmap(tnp.sum, in_axes=1)(xs)
+    Array([ 9., 12.], dtype=float32)
+    >>> tinyfn.vmap(lambda x: {"row": x, "sum": x.sum()}, out_axes={"row": 1, "sum": 0})(xs)["row"].shape
+    (2, 3)
+
+    The gradient of each example, for weights that all share:
+
+    >>> loss = lambda w, x: tnp.sum(w * x) ** 2
+    >>> tinyfn.vmap(tinyfn.grad(loss), in_axes=(None, 0))(tnp.array([1.0, 0.0]), xs).shape
+    (3, 2)
+    """
     if not callable(function):
         raise TypeError(f"vmap takes a function, not {type(function).__name__}; at {user_line()}")
     if isinstance(in_axes, list):
