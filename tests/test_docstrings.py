@@ -43,9 +43,6 @@ UNFINISHED: set[str] = {
     "tinyfn.numpy.sums_of_products",
     "tinyfn.numpy.ufunc",
     "tinyfn.numpy.ufunc_methods",
-    "tinyfn.scipy.linalg",
-    "tinyfn.scipy.special",
-    "tinyfn.scipy.stats",
 }
 
 
@@ -101,6 +98,8 @@ def documented() -> dict[str, Documented]:
                     add(f"{title}.{name}", value)
             elif is_ours(type(value)) and not isinstance(value, ModuleType):
                 add(f"{title}.{type(value).__name__}", type(value))
+                if value.__doc__ != type(value).__doc__:  # a distribution, which has a text of its own
+                    add(f"{title}.{name}", value)
     for kind in HANDED_OUT:
         add(f"{kind.__module__}.{kind.__name__}", kind)
     for title, value, _ in list(found.values()):

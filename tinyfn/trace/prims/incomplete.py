@@ -288,15 +288,19 @@ class IgammaGradA(Special):
 
 
 class RegularizedIncompleteBeta(Special):
-    """The incomplete beta function I(a, b, x), regularized: from 0 at x = 0 to 1 at x = 1; NaN for a or b <= 0, and for x
-    outside. By the continued fraction DLMF 8.17.22."""
+    """The incomplete beta function I(a, b, x), regularized: from 0 at x = 0 to 1 at x = 1; NaN for a or b < 0, and for x
+    outside; a step where one of a and b is 0 or infinite. By the continued fraction DLMF 8.17.22."""
 
     arity = 3
     domain = (0.1, 0.9)
 
     def value(self, a: Any, b: Any, x: Any) -> Any:
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
-        result = np.where((a > 0) & (b > 0), np.where(x == 0, 0.0, np.where(x == 1, 1.0, np.nan)), np.nan)
+        # All of the weight is at 0 or at 1 where only one of a and b is 0 or infinite.
+        at_zero, at_one = (a == 0) | np.isposinf(b), (b == 0) | np.isposinf(a)
+        between = np.where(at_zero == at_one, np.nan, np.where(at_zero, 1.0, 0.0))
+        known = (a >= 0) & (b >= 0) & (x >= 0) & (x <= 1) & ~(at_zero & at_one)
+        result = np.where(known, np.where(x == 0, 0.0, np.where(x == 1, 1.0, between)), np.nan)
         p, q, t = a[inside], b[inside], x[inside]
         swapped = t > (p + 1) / (p + q + 2)
         p, q = np.where(swapped, q, p), np.where(swapped, p, q)

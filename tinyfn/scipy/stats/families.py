@@ -1,8 +1,4 @@
-"""Probability distributions, with the names of `jax.scipy.stats`: `stats.norm.logpdf(x, loc=0, scale=1)`.
-
-Arguments are promoted and broadcast as in `tinyfn.numpy`; integers become float32, and half precision is worked out in float32.
-Densities are 0 (their logarithms -infinity) outside of a distribution's support, where derivatives are 0 too. Formulas are as in
-N. L. Johnson, S. Kotz and N. Balakrishnan, "Continuous univariate distributions" (1994), in a form that is exact in tails."""
+"""What distributions of one kind share: how their methods are called, and what follows from a few formulas."""
 
 from __future__ import annotations
 
@@ -10,19 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import numpy as tnp
-from ..nn.activations import log1mexp, log_sigmoid
-from ..numpy.common import floats
-from ..trace import dtype as dtypes
-from ..trace import operators
-from ..trace.array import Array
-from ..trace.errors import user_line
-from . import special
-
-__all__ = [
-    "bernoulli", "beta", "binom", "cauchy", "chi2", "expon", "gamma", "geom", "laplace", "logistic", "multivariate_normal",
-    "norm", "poisson", "t", "uniform",
-]  # fmt: skip
+from ... import numpy as tnp
+from ...numpy.common import floats
+from ...trace import dtype as dtypes
+from ...trace import operators
+from ...trace.array import Array
+from ...trace.errors import user_line
 
 where: Callable[..., Any] = operators.elementwise_where
 Formula = Callable[..., Any]
@@ -36,10 +25,12 @@ def _logarithm(p: Any, rest: Any) -> Any:
 
 
 class _Family:
-    """What distributions share: their name, and the names of their parameters in order, some with default values."""
+    """What distributions share: a name, the names of parameters in order, some with default values, and a text for `help`."""
 
-    def __init__(self, name: str, shapes: tuple[str, ...], defaults: dict[str, int]):
+    def __init__(self, name: str, shapes: tuple[str, ...], defaults: dict[str, int], text: str):
         self.name, self._names, self._defaults = name, (*shapes, *defaults), defaults
+        methods = [method for method in dir(type(self)) if not method.startswith("_")]
+        self.__doc__ = f"{text}\nMethods, of ({', '.join(('x', *self._names))}): {', '.join(methods)}.\n"
 
     def __repr__(self) -> str:
         return f"stats.{self.name}({', '.join(self._names)})"
@@ -66,7 +57,21 @@ class _Family:
 
 
 class Continuous(_Family):
-    """A distribution with a location and a scale: the methods take (x, *shapes, loc=0, scale=1)."""
+    """A distribution with a location and a scale: the methods take (x, *shapes, loc=0, scale=1).
+
+    The standard distribution's x is (x - loc) / scale. Raises TypeError for parameters that are missing or too many.
+
+    >>> from tinyfn.scipy import stats
+    >>> x = tnp.array([-1.0, 0.0, 2.0])
+    >>> stats.chi2.pdf(x, 2).round(2), stats.chi2.logpdf(x, 2).round(2)  # of 2 degrees of freedom: exp(-x / 2) / 2
+    (Array([0.  , 0.5 , 0.18], dtype=float32), Array([ -inf, -0.69, -1.69], dtype=float32))
+    >>> stats.chi2.cdf(x, 2).round(2), stats.chi2.sf(x, 2).round(2)
+    (Array([0.  , 0.  , 0.63], dtype=float32), Array([1.  , 1.  , 0.37], dtype=float32))
+    >>> stats.chi2.logsf(100.0, 2).round(2), stats.chi2.logcdf(-1.0, 2)
+    (Array(-50., dtype=float32), Array(-inf, dtype=float32))
+    >>> stats.chi2.cdf(21.0, 2, loc=1, scale=10) == stats.chi2.cdf(2.0, 2)
+    Array(True, dtype=bool)
+    """
 
     def __init__(
         self,
@@ -78,8 +83,10 @@ class Continuous(_Family):
         logcdf: Formula | None = None,
         logsf: Formula | None = None,
         support: tuple[float, float] = (-math.inf, math.inf),
+        *,
+        text: str,
     ):
-        super().__init__(name, shapes, _LOCATION)
+        super().__init__(name, shapes, _LOCATION, text)
         self._log_density, self._cdf, self._support = log_density, cdf, support
         # Of distributions that are symmetric about 0 those of the upper tail are those of the lower one.
         self._sf = sf or (lambda z, *shape: cdf(-z, *shape))
@@ -136,7 +143,16 @@ class Continuous(_Family):
 
 
 class Invertible(Continuous):
-    """A continuous distribution with the inverses of `cdf` and `sf`, which take (q, loc=0, scale=1)."""
+    """A continuous distribution with the inverses of `cdf` and `sf`, which take (q, loc=0, scale=1).
+
+    >>> from tinyfn.scipy import stats
+    >>> stats.norm.ppf(tnp.array([0.0, 0.5, 0.975, 1.5])).round(2)
+    Array([-inf, 0.  , 1.96,  nan], dtype=float32)
+    >>> stats.norm.isf(0.025, loc=100.0, scale=10.0).round(1)
+    Array(119.6, dtype=float32)
+    >>> stats.norm.cdf(stats.norm.ppf(0.25)).round(4)
+    Array(0.25, dtype=float32)
+    """
 
     def __init__(self, *args: Any, quantile: Formula, upper: Formula | None = None, **options: Any):
         super().__init__(*args, **options)
@@ -159,12 +175,26 @@ class Invertible(Continuous):
 
 
 class Discrete(_Family):
-    """A distribution of whole numbers from `least` on: the methods take (k, *shapes, loc=0)."""
+    """A distribution of whole numbers from `least` on: the methods take (k, *shapes, loc=0).
+
+    >>> from tinyfn.scipy import stats
+    >>> stats.binom.pmf(tnp.array([0, 1, 2, 3]), 2, 0.5).round(4)
+    Array([0.25, 0.5 , 0.25, 0.  ], dtype=float32)
+    >>> stats.binom.logpmf(1.5, 2, 0.5)  # no whole number
+    Array(-inf, dtype=float32)
+    """
 
     def __init__(
-        self, name: str, shapes: tuple[str, ...], log_mass: Formula, greatest: Formula, least: int = 0
+        self,
+        name: str,
+        shapes: tuple[str, ...],
+        log_mass: Formula,
+        greatest: Formula,
+        least: int = 0,
+        *,
+        text: str,
     ):
-        super().__init__(name, shapes, {"loc": 0})
+        super().__init__(name, shapes, {"loc": 0}, text)
         self._log_mass, self._greatest, self._least = log_mass, greatest, least
 
     def _mass(self, k: Any, *parameters: Any) -> Any:
@@ -184,7 +214,14 @@ class Discrete(_Family):
 
 
 class Cumulated(Discrete):
-    """A discrete distribution with its cumulative probabilities."""
+    """A discrete distribution with its cumulative probabilities.
+
+    >>> from tinyfn.scipy import stats
+    >>> stats.poisson.cdf(tnp.array([-1.0, 0.0, 1.5]), 1.0).round(4)
+    Array([0.    , 0.3679, 0.7358], dtype=float32)
+    >>> stats.poisson.pmf(0, 1.0).round(4), stats.poisson.logpmf(0, 1.0)
+    (Array(0.3679, dtype=float32), Array(-1., dtype=float32))
+    """
 
     def __init__(self, *args: Any, cumulated: Formula, **options: Any):
         super().__init__(*args, **options)
@@ -200,139 +237,3 @@ class Cumulated(Discrete):
             return where(below < 0, 0.0, self._cumulated(known, *shape))
 
         return self._called("cdf", placed, k, args, options)
-
-
-class MultivariateNormal:
-    """Normal distributions of vectors."""
-
-    def logpdf(self, x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
-        """The logarithm of the density of vectors [..., n] with a mean [..., n] and a covariance [..., n, n], or a scalar one.
-
-        The covariance must be positive definite."""
-        from .. import linalg
-        from .linalg import solve_triangular
-
-        if allow_singular is not None:
-            raise NotImplementedError(
-                f"stats.multivariate_normal of singular covariances is not implemented; at {user_line()}"
-            )
-        point, centre, spread = floats("stats.multivariate_normal.logpdf", x, mean, cov)
-        if not spread.ndim:
-            return (
-                tnp.sum(norm.logpdf(point, centre, tnp.sqrt(spread)), -1)
-                if point.ndim
-                else norm.logpdf(point, centre, tnp.sqrt(spread))
-            )
-        n = spread.shape[-1]
-        difference: Any = tnp.asarray(point) - centre
-        if spread.ndim < 2 or difference.ndim < 1 or difference.shape[-1] != n or spread.shape[-2] != n:
-            raise ValueError(
-                f"stats.multivariate_normal needs vectors [..., n] and a covariance [..., n, n], not "
-                f"{operators.described(point, centre, spread)}; at {user_line()}"
-            )
-        factor = linalg.cholesky(spread)
-        batch = operators.broadcast_shapes(difference.shape[:-1], factor.shape[:-2])
-        columns = operators.broadcast_to(difference, (*batch, n))[..., None]
-        factor = operators.broadcast_to(factor, (*batch, n, n))
-        scaled = solve_triangular(factor, columns, lower=True)[..., 0]
-        diagonal = tnp.diagonal(factor, axis1=-2, axis2=-1)
-        total: Any = -0.5 * tnp.sum(scaled * scaled, -1) - tnp.sum(tnp.log(diagonal), -1)
-        result: Array = total - 0.5 * n * math.log(2 * math.pi)
-        return result
-
-    def pdf(self, x: Any, mean: Any, cov: Any) -> Array:
-        """The density; see `logpdf`."""
-        return tnp.exp(self.logpdf(x, mean, cov))
-
-
-def _laplace_logcdf(z: Any) -> Any:
-    return where(z < 0, z - math.log(2), tnp.log1p(-0.5 * tnp.exp(-tnp.abs(z))))
-
-
-def _cauchy_quantile(q: Any) -> Any:
-    # By the nearer end, at which the sine is exact.
-    angle: Any = math.pi * tnp.minimum(q, 1 - q)
-    return where(q < 0.5, -1.0, 1.0) * tnp.cos(angle) / tnp.sin(angle)
-
-
-def _t_log_density(z: Any, df: Any) -> Any:
-    constant = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * tnp.log(df * math.pi)
-    return constant - (df + 1) / 2 * tnp.log1p(z * z / df)
-
-
-def _t_cdf(z: Any, df: Any) -> Any:
-    tail: Any = 0.5 * special.betainc(df / 2, 0.5, df / (df + z * z))
-    return where(z > 0, 1 - tail, tail)
-
-
-def _binomial(k: Any, n: Any, p: Any) -> Any:
-    choices: Any = -special.betaln(1 + n - k, 1 + k) - tnp.log1p(n)
-    return choices + special.xlogy(k, p) + special.xlog1py(n - k, -p)
-
-
-def _log_gamma_density(z: Any, a: Any) -> Any:
-    return special.xlogy(a - 1, z) - z - special.gammaln(a)
-
-
-norm = Invertible(
-    "norm",
-    (),
-    lambda z: -0.5 * (z * z + math.log(2 * math.pi)),
-    special.ndtr,
-    logcdf=special.log_ndtr,
-    quantile=special.ndtri,
-)
-uniform = Invertible(
-    "uniform",
-    (),
-    lambda z: 0 * z,
-    lambda z: z,
-    sf=lambda z: 1 - z,
-    support=(0, 1),
-    quantile=lambda q: q,
-    upper=lambda q: 1 - q,
-)
-expon = Invertible(
-    "expon", (), lambda z: -z, lambda z: -tnp.expm1(-z), sf=lambda z: tnp.exp(-z), logcdf=log1mexp, logsf=lambda z: -z,
-    support=(0, math.inf), quantile=lambda q: -tnp.log1p(-q), upper=lambda q: -tnp.log(q),
-)  # fmt: skip
-laplace = Invertible(
-    "laplace", (), lambda z: -tnp.abs(z) - math.log(2),
-    lambda z: where(z < 0, 0.5 * tnp.exp(-tnp.abs(z)), 1 - 0.5 * tnp.exp(-tnp.abs(z))), logcdf=_laplace_logcdf,
-    quantile=lambda q: where(q < 0.5, tnp.log(2 * q), -tnp.log(2 * (1 - q))),
-)  # fmt: skip
-logistic = Invertible(
-    "logistic", (), lambda z: -tnp.abs(z) - 2 * tnp.log1p(tnp.exp(-tnp.abs(z))), special.expit, logcdf=log_sigmoid,
-    quantile=special.logit,
-)  # fmt: skip
-cauchy = Invertible(
-    "cauchy", (), lambda z: -math.log(math.pi) - tnp.log1p(z * z), lambda z: tnp.arctan2(1, -z) / math.pi,
-    quantile=_cauchy_quantile,
-)  # fmt: skip
-gamma = Continuous(
-    "gamma", ("a",), _log_gamma_density, lambda z, a: special.gammainc(a, z), sf=lambda z, a: special.gammaincc(a, z),
-    support=(0, math.inf),
-)  # fmt: skip
-chi2 = Continuous(
-    "chi2", ("df",), lambda z, df: _log_gamma_density(z / 2, df / 2) - math.log(2),
-    lambda z, df: special.gammainc(df / 2, z / 2), sf=lambda z, df: special.gammaincc(df / 2, z / 2), support=(0, math.inf),
-)  # fmt: skip
-beta = Continuous(
-    "beta", ("a", "b"),
-    lambda z, a, b: special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b),
-    lambda z, a, b: special.betainc(a, b, z), sf=lambda z, a, b: special.betainc(b, a, 1 - z), support=(0, 1),
-)  # fmt: skip
-t = Continuous("t", ("df",), _t_log_density, _t_cdf)
-poisson = Cumulated(
-    "poisson", ("mu",), lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu, lambda mu: math.inf,
-    cumulated=lambda k, mu: special.gammaincc(k + 1, mu),
-)  # fmt: skip
-bernoulli = Cumulated(
-    "bernoulli", ("p",), lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p), lambda p: 1,
-    cumulated=lambda k, p: where(k < 1, 1 - p, 1.0),
-)  # fmt: skip
-binom = Discrete("binom", ("n", "p"), _binomial, lambda n, p: n)
-geom = Discrete(
-    "geom", ("p",), lambda k, p: special.xlog1py(k - 1, -p) + tnp.log(p), lambda p: math.inf, least=1
-)
-multivariate_normal = MultivariateNormal()
