@@ -16,14 +16,19 @@ import tinyfn
 import tinyfn.numpy as tnp
 from scripts import names
 from tinyfn import fft, lax, linalg, nn, ops, optax_like, random, tree
+from tinyfn.lower.estimates import Estimates
 from tinyfn.lower.lowered import Lowered
 from tinyfn.numpy.ufunc import ufunc
+from tinyfn.trace.debug import StageTimes
 from tinyfn.trace.indexing import At, AtIndex
-from tinyfn.transforms.ahead import Compiled, Traced
-from tinyfn.transforms.jit import Jitted
+from tinyfn.transforms.ahead import Compiled, MemoryAnalysis, Traced
+from tinyfn.transforms.jit import CacheInfo, Jitted
+from tinyfn.transforms.linear import LinearFunction
 
 # What users are handed, and import from nowhere.
-HANDED_OUT = (At, AtIndex, Jitted, Traced, Lowered, Compiled, ufunc)
+HANDED_OUT = (
+    At, AtIndex, Jitted, CacheInfo, Traced, Lowered, Estimates, Compiled, MemoryAnalysis, LinearFunction, StageTimes, ufunc,
+)  # fmt: skip
 # The names that examples may use without importing them.
 NAMESPACE = {
     "tinyfn": tinyfn, "tnp": tnp, "np": np, "lax": lax, "nn": nn, "random": random, "linalg": linalg, "fft": fft,

@@ -31,7 +31,15 @@ class Estimates(NamedTuple):
     once for each index of their own.
     `lds`: bytes loaded and stored, each access counted, row arrays of one point included. What tiles and packed panels save
     is not known here.
-    `mem`: bytes of distinct memory read, and of distinct memory written."""
+    `mem`: bytes of distinct memory read, and of distinct memory written.
+
+    >>> n = tinyfn.Variable("n", 1, 1000)
+    >>> lowered = tinyfn.jit(lambda x: 3 * x + 1).lower(tinyfn.ShapeDtypeStruct((n,), "float32"))
+    >>> lowered.estimates.simplify()
+    Estimates(ops=2*n, lds=8*n, mem=8*n)
+    >>> lowered.estimates.at({n: 10})
+    Estimates(ops=20, lds=80, mem=80)
+    """
 
     ops: Dimension = 0
     lds: Dimension = 0

@@ -159,7 +159,7 @@ class Array:
         return (1, 0)
 
     def item(self, *index: int) -> Any:
-        """The Python scalar of an array with one element, or of the element at the index.
+        """The Python scalar of an array with one element (ValueError if there are others), or of the element at the index.
 
         >>> tnp.array([5]).item(), tnp.array([[1, 2], [3, 4]]).item(1, 0)
         (5, 3)

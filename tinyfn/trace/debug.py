@@ -75,7 +75,20 @@ class debug_level:
 
 
 class StageTimes:
-    """Seconds by stage. The time of a stage within another counts for the inner one alone."""
+    """Seconds by stage. The time of a stage within another counts for the inner one alone.
+
+    >>> with tinyfn.stage_times() as times:
+    ...     _ = tinyfn.jit(lambda x: 2 * x)(tnp.ones(3))
+    >>> times.counts["render"], times.total == sum(times.seconds.values())
+    (1, True)
+    >>> times.line().split()[0]
+    'trace'
+    >>> both = type(times)()
+    >>> both.update(times)
+    >>> both.add("trace", 0.001)
+    >>> both.counts["trace"]
+    2
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -98,7 +98,7 @@ class TreeDef:
         return sum(node if type(node) is int else 1 for node in self._nodes)
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """Rebuild a tree of this structure from its leaves."""
+        """Rebuild a tree of this structure from its leaves; raises ValueError if they are too few or too many."""
         return unflatten(self, leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
@@ -261,7 +261,7 @@ def leaves_with_path(
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """Rebuild a tree of the given structure from its leaves.
+    """Rebuild a tree of the given structure from its leaves; raises ValueError if they are too few or too many.
 
     >>> tree.unflatten(tree.structure({"w": [0, 0]}), ["a", "b"])
     {'w': ['a', 'b']}
@@ -338,6 +338,8 @@ def _flatten_up_to(treedef: TreeDef, tree: Any, what: str, prefix: KeyPath = ())
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
     """Apply `f` to each leaf of `tree` and what the other trees hold there; rebuild it from the results.
 
+    Raises ValueError, which names the place, where another tree differs above the leaves of `tree`.
+
     >>> tree.map(lambda w, g: w - g, {"w": 3, "b": [1, 2]}, {"w": 1, "b": [1, 1]})
     {'w': 2, 'b': [0, 1]}
     >>> tree.map(type, {"a": (1, 2)}, is_leaf=lambda x: isinstance(x, tuple))
@@ -382,7 +384,9 @@ _MISSING = object()
 def reduce(
     function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf | None = None
 ) -> Any:
-    """Combine the leaves of a tree from the left with a function of two arguments.
+    """Combine the leaves of a tree from the left with a function of two arguments, after `initializer` if there is one.
+
+    Raises TypeError if there are neither leaves nor an initializer.
 
     >>> tree.reduce(lambda total, x: total + x, {"a": 1, "b": [2, 3]}, 10)
     16
@@ -428,6 +432,8 @@ def all(tree: Any, is_leaf: IsLeaf | None = None) -> bool:
 def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: Any) -> Any:
     """Turn a tree of structure (outer, inner) into (inner, outer); where inner is None it is looked up.
 
+    Raises ValueError, which names the place, if the tree has another structure.
+
     >>> rows = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
     >>> tree.transpose(tree.structure([0, 0]), tree.structure({"x": 0, "y": 0}), rows)
     {'x': [1, 3], 'y': [2, 4]}
@@ -461,6 +467,8 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = 
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
     """Give a tree with `full_tree`'s structure, holding the leaf of `prefix_tree` above each place.
+
+    Raises ValueError, which names the place, where `full_tree` differs above these leaves.
 
     >>> tree.broadcast({"a": 0, "b": 1}, {"a": [10, 20], "b": 30})
     {'a': [0, 0], 'b': 1}

@@ -282,7 +282,8 @@ def register_pytree_node(
 ) -> None:
     """Make `nodetype` a node that `flatten_func` turns into (children, metadata), and `unflatten_func` back.
 
-    Without `flatten_with_keys_func`, which gives (key, child) pairs, children are numbered in key paths.
+    Without `flatten_with_keys_func`, which gives (key, child) pairs, children are numbered in key paths. Raises ValueError for a
+    type that is a node already.
 
     >>> class Pair:
     ...     def __init__(self, a, b):
@@ -407,7 +408,8 @@ def register_dataclass(
 
     If one of the two is omitted, it holds the init fields that the other does not name; if both are, the
     fields declared with `static()` are metadata and the others data. Usable as a decorator, with or without
-    arguments. `unflatten` calls the class, so `__post_init__` runs, and `drop_fields` get their defaults.
+    arguments. `unflatten` calls the class, so `__post_init__` runs, and `drop_fields` get their defaults. Raises TypeError for a
+    class that is no dataclass.
 
     >>> from dataclasses import dataclass
     >>> @tree.register_dataclass

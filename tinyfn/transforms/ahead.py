@@ -211,7 +211,16 @@ class MemoryAnalysis(NamedTuple):
     `argument` is what the caller passes, `captured` the arrays that the function closed over, `output` all results, of which
     `alias` take the memory of donated arguments. `temp` is the most that is there at one time beside these: the block that
     temporaries share, and what goes between kernels and calls of references; not what such a call, or the step of a loop, needs
-    within. `generated_code` is machine code and its constants."""
+    within. `generated_code` is machine code and its constants.
+
+    >>> table = tnp.ones(100)
+    >>> compiled = tinyfn.jit(lambda x: tnp.sum(x * table)).lower(tnp.ones(100)).compile()
+    >>> memory = compiled.memory_analysis()
+    >>> memory.argument_size_in_bytes, memory.captured_size_in_bytes, memory.output_size_in_bytes
+    (400, 400, 4)
+    >>> memory.peak_memory_in_bytes
+    804
+    """
 
     argument_size_in_bytes: int
     captured_size_in_bytes: int

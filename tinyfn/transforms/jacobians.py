@@ -177,7 +177,8 @@ def hessian(
 ) -> Callable[..., Any]:
     """The second derivatives of `function`: forward mode over reverse mode.
 
-    For a scalar function of an array of shape s, an array of shape s + s.
+    For a scalar function of an array of shape s, an array of shape s + s; for several arguments, or one with several leaves, a
+    tree of them within a tree. Options and errors are those of `jacobian`.
 
     >>> tinyfn.hessian(lambda x: x[0] ** 2 * x[1])(tnp.array([1.0, 2.0]))
     Array([[4., 2.],

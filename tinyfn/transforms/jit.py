@@ -52,7 +52,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class CacheInfo(NamedTuple):
-    """What the cache of a jitted function did, and in one line why it last had to trace again."""
+    """What the cache of a jitted function did, and in one line why it last had to trace again.
+
+    >>> f = tinyfn.jit(lambda x: 2 * x)
+    >>> f.cache_info()
+    CacheInfo(hits=0, misses=0, size=0, maxsize=4096, last_miss='not called yet')
+    """
 
     hits: int
     misses: int
@@ -460,7 +465,8 @@ def jit(
     """The function, traced once for each signature of its arguments; also a decorator, with or without options.
 
     Static arguments are Python values, which must be hashable: the function is traced for each. Donated arguments can't
-    be used after the call, which may reuse their memory. Positions and names each imply the other.
+    be used after the call, which may reuse their memory. Positions and names each imply the other. Raises ValueError for those
+    that the function has not.
 
     These options of other libraries change nothing here: `keep_unused`, since arguments that are not used cost nothing; and
     `inline`, since jitted functions that another one calls are inlined in its program. `device` and `backend` may be "cpu", where

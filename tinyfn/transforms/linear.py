@@ -130,7 +130,14 @@ def _matching_tangents(
 class LinearFunction:
     """A linear function that was split from a graph: call it, any number of times, with what it is linear in.
 
-    It is a pytree of the values that it has kept, so that a jitted function can return it, and be given it."""
+    It is a pytree of the values that it has kept, so that a jitted function can return it, and be given it.
+
+    >>> value, tangent = tinyfn.linearize(tnp.sin, tnp.zeros(3))
+    >>> tangent
+    <linear function linear_sin, which keeps 1 array>
+    >>> tangent(tnp.ones(3))
+    Array([1., 1., 1.], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -147,7 +154,8 @@ class LinearFunction:
         return self._result(apply(self._graph, self._arguments(*args), weak=self._weak))
 
     def __repr__(self) -> str:
-        return f"<linear function {self._graph.name}, which keeps {len(self._graph.captured)} arrays>"
+        count = len(self._graph.captured)
+        return f"<linear function {self._graph.name}, which keeps {count} array{'' if count == 1 else 's'}>"
 
     @classmethod
     def _with_kept(cls, form: LinearFunction, kept: Sequence[Any]) -> LinearFunction:
@@ -186,8 +194,9 @@ def _split(
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at `primals`, and its derivative there as a linear function of tangents.
 
-    The returned function takes one tangent for each primal and can be called many times; the nonlinear part is
-    computed once. Returns (value, linear function), or (value, linear function, auxiliary data) with `has_aux`.
+    The returned function takes one tangent for each primal, like it in shape and dtype (else it raises TypeError), and can be
+    called many times; the nonlinear part is computed once. Returns (value, linear function), or (value,
+    linear function, auxiliary data) with `has_aux`.
 
     >>> value, tangent = tinyfn.linearize(lambda x: x**2, 3.0)
     >>> tangent(1.0), tangent(10.0)
@@ -250,8 +259,8 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at `primals`, and the function from a cotangent of the value to those of the primals.
 
-    The returned function can be called many times; it gives a tuple with one cotangent for each primal. Returns
-    (value, function), or (value, function, auxiliary data) with `has_aux`.
+    The returned function can be called many times; it gives a tuple with one cotangent for each primal, and raises TypeError for
+    a cotangent that is not like the value. Returns (value, function), or (value, function, auxiliary data) with `has_aux`.
 
     >>> value, pull_back = tinyfn.vjp(lambda w, x: w @ x, tnp.ones((2, 3)), tnp.ones(3))
     >>> value
