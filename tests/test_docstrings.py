@@ -9,13 +9,10 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 import tinyfn
-import tinyfn.numpy as tnp
 from scripts import names
-from tinyfn import fft, lax, linalg, nn, ops, optax_like, random, tree
 from tinyfn.lower.estimates import Estimates
 from tinyfn.lower.lowered import Lowered
 from tinyfn.numpy.ufunc import ufunc
@@ -29,11 +26,12 @@ from tinyfn.transforms.linear import LinearFunction
 HANDED_OUT = (
     At, AtIndex, Jitted, CacheInfo, Traced, Lowered, Estimates, Compiled, MemoryAnalysis, LinearFunction, StageTimes, ufunc,
 )  # fmt: skip
-# The names that examples may use without importing them.
-NAMESPACE = {
-    "tinyfn": tinyfn, "tnp": tnp, "np": np, "lax": lax, "nn": nn, "random": random, "linalg": linalg, "fft": fft,
-    "tree": tree, "ops": ops, "optax_like": optax_like,
-}  # fmt: skip
+# The names that examples may use without importing them: what those in the docstring of the package import.
+NAMESPACE: dict[str, Any] = {}
+for _example in doctest.DocTestParser().get_examples(tinyfn.__doc__ or ""):
+    if "import" in _example.source:
+        exec(_example.source, NAMESPACE)
+
 # Modules in which examples are still lacking, by what defines a function (its `__module__`).
 UNFINISHED: set[str] = {
     "tinyfn.numpy.contraction",
@@ -150,7 +148,10 @@ def test_docstring(name: str) -> None:
 
 @pytest.mark.parametrize("title", names.modules())
 def test_modules_say_what_they_hold(title: str) -> None:
-    assert names.modules()[title].__doc__
+    module = Documented(title, names.modules()[title])
+    assert module.text
+    if failed := run(module):
+        pytest.fail(failed, pytrace=False)
 
 
 def test_unfinished_modules_lack_examples() -> None:

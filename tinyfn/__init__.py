@@ -1,12 +1,17 @@
 """tinyfn: transformations of pure Python functions on arrays.
 
-import tinyfn
-import tinyfn.numpy as tnp
+The examples in docstrings begin with these lines:
 
-def loss(w, x, y):
-    return tnp.mean((tnp.tanh(x @ w) - y) ** 2)
+>>> import numpy as np
+>>> import tinyfn
+>>> import tinyfn.numpy as tnp
+>>> from tinyfn import fft, lax, linalg, nn, ops, optax_like, random, tree
 
-step = tinyfn.jit(tinyfn.grad(loss))
+>>> def loss(w, x, y):
+...     return tnp.mean((tnp.tanh(x @ w) - y) ** 2)
+>>> step = tinyfn.jit(tinyfn.grad(loss))
+>>> step(tnp.zeros(3), tnp.ones((8, 3)), tnp.ones(8))
+Array([-2., -2., -2.], dtype=float32)
 """
 
 from importlib import import_module

@@ -209,6 +209,8 @@ def test_attributes_of_a_callable_object_hide_nothing() -> None:
     model = jit(Model())
     assert float(model(array(2.0))) == float(model.lower(array(2.0)).compile()(array(2.0))) == 2.0
     assert model.size == 3
+    gradient = tinyfn.grad(lambda x: x * x)
+    assert jit(gradient).__wrapped__ is gradient
 
 
 # Static arguments.

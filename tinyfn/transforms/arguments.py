@@ -50,11 +50,11 @@ def argument_names(
 def stand_in(wrapper: Any, function: Callable[..., Any]) -> None:
     """Give an object that is called in a function's place its name, docstring and attributes, except where they would hide
     what the object's own class has (as an attribute `lower` of a callable object would)."""
-    update_wrapper(wrapper, function, updated=())
     own = type(wrapper)
     for name, value in getattr(function, "__dict__", {}).items():
         if not hasattr(own, name):
             setattr(wrapper, name, value)
+    update_wrapper(wrapper, function, updated=())
 
 
 class Arguments:
