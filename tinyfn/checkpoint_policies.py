@@ -3,8 +3,10 @@
 A policy is a function of a primitive, its arguments (each with a `dtype` and a `shape`) and its parameters, and says True if what
 that gives is kept:
 
-    policy = lambda primitive, *arguments, **parameters: primitive.name == "dot_general"
-    tinyfn.checkpoint(f, policy=policy)
+>>> policy = lambda primitive, *arguments, **parameters: primitive.name == "dot_general"
+>>> f = tinyfn.checkpoint(lambda w, x: tnp.sum(tnp.exp(w @ x)), policy=policy)
+>>> tinyfn.grad(f)(tnp.zeros((2, 3)), tnp.ones(3)).shape
+(2, 3)
 """
 
 from collections.abc import Callable

@@ -12,9 +12,7 @@ from .transforms.custom_vmap import custom_vmap
 
 def sequential_vmap(function: Callable[..., Any]) -> custom_vmap:
     """The function, which vmap calls for one lane after another, in a loop: for what can't be done for all lanes at once,
-    or would take too much memory.
-
-        vmap(sequential_vmap(f))(xs)  # lax.map(f, xs)
+    or would take too much memory: `vmap(sequential_vmap(f))(xs)` is `lax.map(f, xs)`.
 
     >>> f = tinyfn.custom_batching.sequential_vmap(lambda x: x.sum())
     >>> tinyfn.vmap(f)(tnp.ones((3, 4)))

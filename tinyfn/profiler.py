@@ -1,8 +1,10 @@
 """Profiles: what kernels, calls of NumPy, traces and compilations take, as a table and as a file that Perfetto shows.
 
-    with tinyfn.profiler.trace("step.json") as profile:
-        step(params, x)
-    print(profile)                      # time, bytes and operations by kernel
+>>> step = tinyfn.jit(lambda w, x: w @ x)
+>>> with tinyfn.profiler.trace() as profile:  # trace("step.json") writes a file as well
+...     _ = step(tnp.ones((100, 10)), tnp.ones(10))
+>>> print(str(profile).splitlines()[0])  # a row for each kernel
+name        by      calls  time   share   each  flops  bytes  GFLOP/s  GB/s
 
 The file is in Chrome's trace format, for https://ui.perfetto.dev or chrome://tracing. While a profile is recorded kernels run one
 by one, so that a program takes a little longer, by some microseconds for each of its kernels; functions that are traced then tell

@@ -1,11 +1,12 @@
 """Functions as files: traced, written as data, and called in another process without their Python source.
 
-    exported = export(tinyfn.jit(f))(ShapeDtypeStruct((8, 784), "float32"))
-    exported.save("f.safetensors")                # or exported.serialize(), as bytes
+>>> exported = tinyfn.export.export(tnp.sum)(tinyfn.ShapeDtypeStruct((8, 784), "float32"))
+>>> blob = exported.serialize()  # or exported.save("sum.safetensors"), which `load` reads
+>>> tinyfn.export.deserialize(blob).call(tnp.ones((8, 784)))  # elsewhere; also within grad, vmap and jit
+Array(6272., dtype=float32)
 
-    load("f.safetensors").call(x)                 # elsewhere; also within grad, vmap and jit
-
-`docs/export.md` describes the format."""
+`docs/export.md` describes the format.
+"""
 
 from __future__ import annotations
 

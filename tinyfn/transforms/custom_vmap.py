@@ -126,15 +126,6 @@ class UserRule(Rule):
 class custom_vmap(Custom):
     """A function with a batching rule of its own: decorate it, then give the rule with `def_vmap`.
 
-        @custom_vmap
-        def f(x, w):
-            return expensive(x) @ w
-
-        @f.def_vmap
-        def rule(axis_size, in_batched, x, w):
-            ...
-            return results, True
-
     The rule takes the number of lanes; a list with a bool for each argument, or a tree of bools for one that is a tree, that say
     which have a leading axis for the lanes; and the arguments. It returns the results, and of each (a tree, or one bool for all)
     whether it has the axis. Derivatives under vmap, in both modes, are those of what the rule computes.
