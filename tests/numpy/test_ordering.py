@@ -85,9 +85,18 @@ def test_order() -> None:
         np.array([0.0, 1.0, 2.0]),
         np.array([1.0, 3.0, -1.0]),
     )
+    agree(lambda m, x, fp: m.interp(x, x[::2], fp), points, np.array([1j, 2.0, 3 - 1j]))
+    for function in (tnp.partition, tnp.argpartition):
+        assert function(tnp.array([3, 1, 2]), -1).shape == (3,)
+        for place in (3, -4):
+            with pytest.raises(ValueError, match=rf"kth={place} is not within axis -1 of int32\[3\]"):
+                function(tnp.array([3, 1, 2]), place)
 
 
 def test_counting() -> None:
+    for dtype in ("uint8", "int64", "bool"):
+        agree(lambda m, x: m.bincount(x), np.array([1, 0, 1]).astype(dtype), under_jit=False)
+    assert tnp.bincount(tnp.zeros(0, "uint8")).shape == (0,)
     x = np.array([0, 1, 1, 3, 2, 1])
     agree(
         lambda m, x: (m.bincount(x), m.bincount(x, minlength=6), m.bincount(x, x * 0.5)), x, under_jit=False

@@ -172,6 +172,13 @@ def test_sequences() -> None:
     check_gradient(lambda m, x, y: m.convolve(x, y), x[:4], y)
     agree(lambda m, p, x: (m.polyval(p, x), m.vander(x, 3), m.vander(x, increasing=True)), y, x)
     agree(lambda m, x: m.unwrap(x * 3), x)
+    z = np.array([1 + 2j, 3j, 2 - 1j, 4], np.complex64)
+    agree(
+        lambda m, z: (m.correlate(z, z[1:] + 1, "full"), m.correlate(z[1:], z, "full"), m.convolve(z, z)), z
+    )
+    agree(lambda m, x: (m.convolve(x, x[:2]), m.correlate(x, x[:2])), np.array([True, False, True]))
+    for period in (3, 4):
+        agree(lambda m, x: m.unwrap(x, period=period), np.array([0, 2, -1, 5, 5, 7], np.int32))
 
 
 @pytest.mark.parametrize("ord", [None, 1, 2, 3, np.inf, -np.inf, 0, "fro", -1])

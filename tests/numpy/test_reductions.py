@@ -85,6 +85,7 @@ def test_types_of_reductions() -> None:
     assert tnp.max(tnp.ones(3, "int8")).dtype == np.int8
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom")
 def test_masked_reductions() -> None:
     x, mask = numbers("float32", (3, 4)), numbers("bool", (3, 4), seed=1)
     mask[0] = True
@@ -98,6 +99,8 @@ def test_masked_reductions() -> None:
     agree(lambda m, x, w: (m.all(x > 0, where=w), m.any(x > 2, axis=1, where=w)), x, mask)
     agree(lambda m, x: m.sum(x, axis=1, initial=5.0), x)
     agree(lambda m, x: (m.var(x, ddof=1), m.std(x, axis=0, ddof=2)), x)
+    agree(lambda m, x, w: m.var(x, axis=0, ddof=2, where=w), x, mask)  # some columns have one or two elements
+    assert tnp.nanvar(tnp.array([1.0, 5.0]), dtype="int32").tolist() == 4
     agree(lambda m, x, w: m.average(x, axis=1, weights=w), x, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
     agree(lambda m, x: m.average(x, axis=0, weights=x * x, returned=True), x)
     agree(lambda m, x: m.average(x), x)
@@ -156,6 +159,7 @@ def test_cumulative_functions() -> None:
         lambda m, y: (m.diff(y), m.diff(y, 2, axis=0), m.diff(y, prepend=1.0, append=y[:, :1]), m.ediff1d(y)),
         y,
     )
+    agree(lambda m, x, y: (m.diff(x, prepend=0.5), m.diff(x, append=y)), np.array([1, 2, 5], np.int32), y[0])
     agree(lambda m, y: list(m.gradient(y)) + [m.gradient(y, 0.5, axis=1)], y)
     agree(lambda m, y: (m.trapezoid(y), m.trapezoid(y, dx=0.5, axis=0), m.trapezoid(y, y[0])), y)
     agree(lambda m, y: (m.cov(y), m.cov(y, rowvar=False, ddof=0), m.corrcoef(y)), y)

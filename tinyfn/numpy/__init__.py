@@ -337,12 +337,6 @@ from .statistics import (
     corrcoef,
     cov,
     mean,
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
     std,
     var,
 )
@@ -427,6 +421,14 @@ if _TYPE_CHECKING:
         polysub,
         roots,
     )
+    from .quantiles import (
+        median,
+        nanmedian,
+        nanpercentile,
+        nanquantile,
+        percentile,
+        quantile,
+    )
     from .representation import (
         array_repr,
         array_str,
@@ -489,6 +491,7 @@ _ON_DEMAND: dict[str, tuple[str, str | None]] = {
             "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
             "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
             "polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub roots",
+            "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
             "representation": "array_repr array_str frexp modf packbits spacing unpackbits",
             "ufunc_methods": "frompyfunc",
             "sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",

@@ -32,6 +32,7 @@ from .common import (
     full_of,
     inexact,
     operand,
+    promoted,
     slice_axis,
 )
 from .logic import (
@@ -52,15 +53,29 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, what: str) -> tuple[Array,
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The sums of the elements up to and including each along an axis (of the raveled array, for None), in
-    a's dtype."""
+    """The sums of the elements up to and including each along an axis (of the raveled array, for None), in a's dtype.
+
+    Bools become int32. `cumulative_sum` sums narrow integers in 32 bits.
+
+    >>> tnp.cumsum(tnp.array([[1, 2], [3, 4]]))
+    Array([ 1,  3,  6, 10], dtype=int32)
+    >>> tnp.cumsum(tnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([[1, 2],
+           [4, 6]], dtype=int32)
+    """
     x, place = _cumulative(a, axis, dtype, "cumsum")
     return bind(prims.cumsum, (x,), {"axis": place, "reverse": False})
 
 
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The products of the elements up to and including each along an axis (of the raveled array, for None),
-    in a's dtype."""
+    """The products of the elements up to and including each along an axis (of the raveled array, for None), in a's dtype.
+
+    Bools become int32.
+
+    >>> tnp.cumprod(tnp.array([[1, 2], [3, 4]]), axis=1)
+    Array([[ 1,  2],
+           [ 3, 12]], dtype=int32)
+    """
     x, place = _cumulative(a, axis, dtype, "cumprod")
     wide = o.to_dtype(x, dtypes.accumulator(x.dtype)) if dtypes.is_float(x.dtype) else x
     n = x.shape[place]
@@ -81,7 +96,11 @@ def cumulative_prod(
 ) -> Array:
     """`cumprod`, with a 1 in front if `include_initial`; an array of more than one axis needs `axis`.
 
-    Integers have at least 32 bits."""
+    Integers have at least 32 bits.
+
+    >>> tnp.cumulative_prod(tnp.array([2, 3, 4]), include_initial=True)
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _with_initial(cumprod, 1, x, axis, dtype, include_initial, "cumulative_prod")
 
 
@@ -90,7 +109,11 @@ def cumulative_sum(
 ) -> Array:
     """`cumsum`, with a 0 in front if `include_initial`; an array of more than one axis needs `axis`.
 
-    Integers have at least 32 bits."""
+    Integers have at least 32 bits.
+
+    >>> tnp.cumulative_sum(tnp.array([100, 100], "int8"), include_initial=True)
+    Array([  0, 100, 200], dtype=int32)
+    """
     return _with_initial(cumsum, 0, x, axis, dtype, include_initial, "cumulative_sum")
 
 
@@ -117,7 +140,19 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """The differences of neighbours along an axis, taken n times."""
+    """The differences of neighbours along an axis, taken n times, each time with one element less; of bools whether
+    neighbours differ.
+
+    `prepend` and `append` are put at the ends before: arrays, or one number for all.
+
+    >>> tnp.diff(tnp.array([1, 4, 9, 16]))
+    Array([3, 5, 7], dtype=int32)
+    >>> tnp.diff(tnp.array([1, 4, 9, 16]), n=2)
+    Array([2, 2], dtype=int32)
+    >>> tnp.diff(tnp.array([[1, 4], [9, 16]]), prepend=0)
+    Array([[1, 3],
+           [9, 7]], dtype=int32)
+    """
     x = operand(a, "diff")
     place = axis_of(axis, x.ndim, "diff")
     if x.ndim == 0 or n < 0:
@@ -125,15 +160,9 @@ def diff(
             f"diff of {described(x)} with n={n}: it needs an axis, and n must be 0 or more{at_user()}"
         )
 
-    def edge(extra: Any) -> list[Array]:
-        if extra is None:
-            return []
-        e = cast(extra, x.dtype)
-        return [
-            e if e.ndim else o.broadcast_to(e, tuple([1 if i == place else m for i, m in enumerate(x.shape)]))
-        ]
-
-    x = concatenate_arrays([*edge(prepend), x, *edge(append)], place)
+    parts = promoted(*[part for part in (prepend, x, append) if part is not None])
+    one = tuple([1 if i == place else m for i, m in enumerate(x.shape)])
+    x = concatenate_arrays([part if part.ndim else o.broadcast_to(part, one) for part in parts], place)
     for _ in range(n):
         size = x.shape[place]
         if size == 0:
@@ -144,7 +173,11 @@ def diff(
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
-    """The differences of neighbours in the raveled array, with other elements in front and at the end."""
+    """The differences of neighbours in the raveled array, with other elements in front and at the end.
+
+    >>> tnp.ediff1d(tnp.array([[1, 4], [9, 16]]), to_begin=0)
+    Array([0, 3, 5, 7], dtype=int32)
+    """
     x = operand(ary, "ediff1d")
     parts = [diff(reshape(x, (x.size,)))]
     if to_begin is not None:
@@ -157,9 +190,21 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int | None = None) -> Any:
-    """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given.
+    """Central differences along axes, one-sided at the ends, over a distance of 1 or the distances given: an array for each
+    axis, of f's shape.
 
-    In the place of a distance may stand the coordinates along an axis, which need not be evenly spaced."""
+    In the place of a distance may stand the coordinates along an axis, which need not be evenly spaced. An axis needs 2 elements.
+
+    >>> tnp.gradient(tnp.array([0.0, 1.0, 4.0, 9.0]))
+    Array([1., 2., 4., 5.], dtype=float32)
+    >>> tnp.gradient(tnp.array([0.0, 1.0, 4.0, 9.0]), 0.5)
+    Array([ 2.,  4.,  8., 10.], dtype=float32)
+    >>> rows, columns = tnp.gradient(tnp.array([[0.0, 1.0], [2.0, 3.0]]))
+    >>> rows, columns
+    (Array([[2., 2.],
+           [2., 2.]], dtype=float32), Array([[1., 1.],
+           [1., 1.]], dtype=float32))
+    """
     x = inexact(f, "gradient")
     if edge_order not in (None, 1):
         raise NotImplementedError(f"gradient: only edge_order=1, not {edge_order!r}{at_user()}")
@@ -205,7 +250,13 @@ def _gradient_at(x: Array, place: int, coordinates: Any) -> Array:
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral of y along an axis by the trapezoidal rule, over positions x or a fixed distance."""
+    """The integral of y along an axis by the trapezoidal rule, over positions x or a fixed distance.
+
+    >>> tnp.trapezoid(tnp.array([1.0, 2.0, 3.0]))
+    Array(4., dtype=float32)
+    >>> tnp.trapezoid(tnp.array([1.0, 2.0, 3.0]), x=tnp.array([0, 1, 4]))
+    Array(9., dtype=float32)
+    """
     heights = inexact(y, "trapezoid")
     place = axis_of(axis, heights.ndim, "trapezoid")
     heights = move_axis(heights, place, heights.ndim - 1)

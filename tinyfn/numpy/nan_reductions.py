@@ -40,7 +40,11 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The sum over axes of the elements that are not NaN."""
+    """The sum over axes of the elements that are not NaN, 0 if all are.
+
+    >>> tnp.nansum(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([4., 0.], dtype=float32)
+    """
     return sum(_without_nan(a, 0, "nansum"), axis, dtype, None, keepdims, initial, where)
 
 
@@ -53,7 +57,11 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The product over axes of the elements that are not NaN."""
+    """The product over axes of the elements that are not NaN, 1 if all are.
+
+    >>> tnp.nanprod(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([3., 1.], dtype=float32)
+    """
     return prod(_without_nan(a, 1, "nanprod"), axis, dtype, None, keepdims, initial, where)
 
 
@@ -77,7 +85,11 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The greatest of the elements over axes that are not NaN; NaN if all are."""
+    """The greatest of the elements over axes that are not NaN; NaN if all are.
+
+    >>> tnp.nanmax(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([ 3., nan], dtype=float32)
+    """
     return _nan_extreme(a, axis, keepdims, initial, where, True)
 
 
@@ -89,7 +101,11 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The least of the elements over axes that are not NaN; NaN if all are."""
+    """The least of the elements over axes that are not NaN; NaN if all are.
+
+    >>> tnp.nanmin(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([ 1., nan], dtype=float32)
+    """
     return _nan_extreme(a, axis, keepdims, initial, where, False)
 
 
@@ -106,7 +122,11 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The mean over axes of the elements that are not NaN; NaN if all are."""
+    """The mean over axes of the elements that are not NaN; NaN if all are.
+
+    >>> tnp.nanmean(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([ 2., nan], dtype=float32)
+    """
     x = operand(a, "nanmean")
     return mean(_without_nan(x, 0, "nanmean"), axis, dtype, None, keepdims, where=_present(x, where))
 
@@ -121,10 +141,18 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """The variance over axes of the elements that are not NaN; NaN if they are no more than `ddof`."""
+    """The variance over axes of the elements that are not NaN; NaN if they are no more than `ddof`.
+
+    >>> tnp.nanvar(tnp.array([1.0, 3.0, np.nan]))
+    Array(1., dtype=float32)
+    >>> tnp.nanvar(tnp.array([1.0, 3.0, np.nan]), ddof=1)
+    Array(2., dtype=float32)
+    """
     x = operand(a, "nanvar")
     present = _present(x, where)
     result = var(_without_nan(x, 0, "nanvar"), axis, dtype, None, ddof, keepdims, where=present, mean=mean)
+    if not dtypes.is_inexact(result.dtype):  # as `dtype` asks for; it has no NaN
+        return result
     few = o.less_equal(sum(present, axis, dtypes.float32, keepdims=keepdims), ddof)
     return _where(few, o.scalar(float("nan"), result.dtype), result)
 
@@ -139,7 +167,11 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """The standard deviation over axes of the elements that are not NaN."""
+    """The standard deviation over axes of the elements that are not NaN; NaN if they are no more than `ddof`.
+
+    >>> tnp.nanstd(tnp.array([1.0, 3.0, np.nan]))
+    Array(1., dtype=float32)
+    """
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
@@ -155,20 +187,36 @@ def _nan_position(a: Any, axis: int | None, keepdims: bool | None, greatest: boo
 
 
 def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the greatest element that is not NaN; -1 if all are."""
+    """The position, as int32, of the greatest element that is not NaN; -1 if all are.
+
+    >>> tnp.nanargmax(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([ 1, -1], dtype=int32)
+    """
     return _nan_position(a, axis, keepdims, True)
 
 
 def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the least element that is not NaN; -1 if all are."""
+    """The position, as int32, of the least element that is not NaN; -1 if all are.
+
+    >>> tnp.nanargmin(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    Array([ 0, -1], dtype=int32)
+    """
     return _nan_position(a, axis, keepdims, False)
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumsum` with NaN counted as 0."""
+    """`cumsum` with NaN counted as 0.
+
+    >>> tnp.nancumsum(tnp.array([1.0, np.nan, 2.0]))
+    Array([1., 1., 3.], dtype=float32)
+    """
     return cumsum(_without_nan(a, 0, "nancumsum"), axis, dtype)
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumprod` with NaN counted as 1."""
+    """`cumprod` with NaN counted as 1.
+
+    >>> tnp.nancumprod(tnp.array([2.0, np.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     return cumprod(_without_nan(a, 1, "nancumprod"), axis, dtype)

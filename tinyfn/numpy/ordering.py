@@ -27,6 +27,7 @@ from .common import (
     axis_of,
     bind,
     cast,
+    check_real,
     concatenate_arrays,
     described,
     floats,
@@ -37,6 +38,7 @@ from .common import (
     sequence,
     slice_axis,
 )
+from .floats import real
 from .indexing import take, take_along_axis
 from .logic import (
     bitwise_and,
@@ -118,11 +120,20 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here
     all in order."""
+    _check_place(a, kth, axis, "partition")
     return sort(a, axis)
+
+
+def _check_place(a: ArrayLike, kth: int, axis: int, what: str) -> None:
+    x = operand(a, what)
+    n = x.shape[axis_of(axis, x.ndim, what)] if x.ndim else 0
+    if not -n <= kth < n:
+        raise ValueError(f"{what}: kth={kth} is not within axis {axis} of {described(x)}{at_user()}")
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The positions that `partition` takes its elements from."""
+    _check_place(a, kth, axis, "argpartition")
     return argsort(a, axis)
 
 
@@ -204,6 +215,9 @@ def interp(
 
     With a period it repeats: xp need not rise then, and there is no outside."""
     at, xs, ys = floats("interp", x, xp, fp)
+    if dtypes.kind(ys.dtype) == "complex":
+        check_real("interp", operand(x, "interp"), operand(xp, "interp"))
+        at, xs = real(at), real(xs)
     if xs.ndim != 1 or ys.shape != xs.shape:
         raise ValueError(
             f"interp takes points xp and fp as two 1-d arrays of one size, not {described(xs, ys)}{at_user()}"
@@ -244,12 +258,14 @@ def bincount(
     """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the
     result's size."""
     values = operand(x, "bincount")
+    if values.dtype is dtypes.bool_:
+        values = cast(values, dtypes.int32)
     if not dtypes.is_integer(values.dtype) or values.ndim != 1:
         raise TypeError(f"bincount takes a 1-d array of integers, not {described(values)}{at_user()}")
     if length is None:
         attempt = "count its values (the result's size would depend on them: give `length`)"
         known = values._concrete(attempt, ConcretizationError)
-        length = max(int(known.max(initial=-1)) + 1, minlength)
+        length = max(int(known.max()) + 1 if known.size else 0, minlength)
     counts = full_of(1, dtypes.int32, values.shape) if weights is None else operand(weights, "bincount")
     # Negative values count as 0, as in JAX.
     places = o.elementwise(prims.max, values, o.scalar(0, values.dtype))

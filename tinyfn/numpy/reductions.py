@@ -93,8 +93,21 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The sum over axes (all, for None); integers are summed in 32 bits or more, half precision in
-    float32."""
+    """The sum over axes (all, for None), which leave the shape, or stay as 1 with `keepdims`.
+
+    Integers are summed in 32 bits or more (in their own dtype without `promote_integers`), half precision in float32. Of
+    nothing the sum is 0.
+
+    >>> tnp.sum(tnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([4, 6], dtype=int32)
+    >>> tnp.sum(tnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1, keepdims=True)
+    Array([[3.],
+           [7.]], dtype=float32)
+    >>> tnp.sum(tnp.array([200, 100], "uint8"))
+    Array(300, dtype=uint32)
+    >>> tnp.sum(tnp.array([1.0, 2.0, np.nan]), where=tnp.array([True, True, False]), initial=10.0)
+    Array(13., dtype=float32)
+    """
     return _total(prims.reduce_sum, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
@@ -108,7 +121,15 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product over axes (all, for None); of integers with 32 bits or more."""
+    """The product over axes (all, for None), which leave the shape, or stay as 1 with `keepdims`.
+
+    Integers are multiplied in 32 bits or more. Of nothing the product is 1.
+
+    >>> tnp.prod(tnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([3, 8], dtype=int32)
+    >>> tnp.prod(tnp.zeros((2, 0)), axis=1)
+    Array([1., 1.], dtype=float32)
+    """
     return _total(prims.reduce_prod, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
@@ -154,7 +175,19 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The greatest element over axes, NaN if there is one; ties share the derivative equally."""
+    """The greatest element over axes, NaN if there is one; ties share the derivative equally.
+
+    No elements, or a mask `where`, need `initial`; without it they raise ValueError.
+
+    >>> tnp.max(tnp.array([[1, 5], [4, 2]]), axis=0)
+    Array([4, 5], dtype=int32)
+    >>> tnp.max(tnp.array([1.0, np.nan]))
+    Array(nan, dtype=float32)
+    >>> tnp.max(tnp.array([-3, -1, 7]), where=tnp.array([True, True, False]), initial=-100)
+    Array(-1, dtype=int32)
+    >>> tinyfn.grad(tnp.max)(tnp.array([2.0, 1.0, 2.0]))
+    Array([0.5, 0. , 0.5], dtype=float32)
+    """
     return _extreme(prims.reduce_max, a, axis, keepdims, initial, where)
 
 
@@ -166,7 +199,16 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The least element over axes, NaN if there is one; ties share the derivative equally."""
+    """The least element over axes, NaN if there is one; ties share the derivative equally.
+
+    No elements, or a mask `where`, need `initial`; without it they raise ValueError.
+
+    >>> tnp.min(tnp.array([[1, 5], [4, 2]]), axis=1, keepdims=True)
+    Array([[1],
+           [2]], dtype=int32)
+    >>> tnp.min(tnp.array([]), initial=np.inf)
+    Array(inf, dtype=float32)
+    """
     return _extreme(prims.reduce_min, a, axis, keepdims, initial, where)
 
 
@@ -174,7 +216,11 @@ amax, amin = max, min
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The greatest element minus the least over axes."""
+    """The greatest element minus the least over axes.
+
+    >>> tnp.ptp(tnp.array([[1, 5], [4, 2]]), axis=1)
+    Array([4, 2], dtype=int32)
+    """
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
@@ -186,7 +232,11 @@ def all(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether all elements over axes are true (not 0)."""
+    """Whether all elements over axes are true (not 0), as bools; of nothing, True.
+
+    >>> tnp.all(tnp.array([[1, 0], [2, 3]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     return _reduce(prims.reduce_and, _masked(_truth(a, "all"), where, True), axis, keepdims, "all")
 
 
@@ -198,7 +248,11 @@ def any(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether any element over axes is true (not 0)."""
+    """Whether any element over axes is true (not 0), as bools; of nothing, False.
+
+    >>> tnp.any(tnp.array([[0, 0], [2, 3]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     return _reduce(prims.reduce_or, _masked(_truth(a, "any"), where, False), axis, keepdims, "any")
 
 
@@ -208,7 +262,11 @@ def _truth(a: Any, what: str) -> Array:
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The number of elements over axes that are not 0, as int32."""
+    """The number of elements over axes that are not 0, as int32.
+
+    >>> tnp.count_nonzero(tnp.array([[1, 0], [2, 3]]), axis=0)
+    Array([2, 1], dtype=int32)
+    """
     return sum(_truth(a, "count_nonzero"), axis, dtypes.int32, keepdims=keepdims)
 
 
@@ -231,12 +289,26 @@ def _position(primitive: Primitive, a: Any, axis: int | None, keepdims: bool | N
 
 
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the greatest element along an axis (in the raveled array, for None), the first NaN if
-    there is one."""
+    """The position, as int32, of the greatest element along an axis (in the raveled array, for None), the first of equal
+    ones; of the first NaN if there is one.
+
+    >>> tnp.argmax(tnp.array([[1, 5], [4, 2]]))
+    Array(1, dtype=int32)
+    >>> tnp.argmax(tnp.array([[1, 5], [4, 2]]), axis=1)
+    Array([1, 0], dtype=int32)
+    >>> tnp.argmax(tnp.array([1.0, np.nan, 3.0]))
+    Array(1, dtype=int32)
+    """
     return _position(prims.argmax, a, axis, keepdims, "argmax")
 
 
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The position of the least element along an axis (in the raveled array, for None), the first NaN if
-    there is one."""
+    """The position, as int32, of the least element along an axis (in the raveled array, for None), the first of equal
+    ones; of the first NaN if there is one.
+
+    >>> tnp.argmin(tnp.array([[1, 5], [4, 2]]), axis=0)
+    Array([0, 1], dtype=int32)
+    >>> tnp.argmin(tnp.array([3, 1, 1]))
+    Array(1, dtype=int32)
+    """
     return _position(prims.argmin, a, axis, keepdims, "argmin")

@@ -1,4 +1,4 @@
-"""Statistics: means, variances, correlation, quantiles."""
+"""Statistics: means, variances, correlation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
-from ..trace.prims.movement import move_axis
 from .arithmetic import (
     absolute,
-    add,
     divide,
     maximum,
     multiply,
@@ -44,11 +42,7 @@ from .floats import (
     conjugate,
     real,
 )
-from .logic import (
-    isnan,
-    less,
-)
-from .reductions import _truth, _where, sum
+from .reductions import _truth, sum
 
 
 def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
@@ -92,8 +86,15 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The mean over axes (all, for None); integers become float32, and half precision is summed in
-    float32."""
+    """The mean over axes (all, for None), which leave the shape, or stay as 1 with `keepdims`; NaN of no elements.
+
+    Integers become float32, and half precision is summed in float32.
+
+    >>> tnp.mean(tnp.array([[1, 2], [3, 6]]), axis=0)
+    Array([2., 4.], dtype=float32)
+    >>> tnp.mean(tnp.array([1.0, 3.0, np.nan]), where=tnp.array([True, True, False]))
+    Array(2., dtype=float32)
+    """
     x = operand(a, "mean")
     weak = x.weak_type and dtype is None and dtypes.is_inexact(x.dtype)
     x, target = _computed_in(x, dtype)
@@ -114,8 +115,14 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); also their
-    sum, if `returned`."""
+    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); with `returned` also the sum
+    of the weights.
+
+    >>> tnp.average(tnp.array([1.0, 2.0, 6.0]), weights=tnp.array([2, 1, 1]))
+    Array(2.5, dtype=float32)
+    >>> tnp.average(tnp.array([[1, 2], [3, 6]]), axis=1, weights=tnp.array([3, 1]), returned=True)
+    (Array([1.25, 3.75], dtype=float32), Array([4., 4.], dtype=float32))
+    """
     x = inexact(a, "average")
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
@@ -151,8 +158,16 @@ def var(
     mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Array:
-    """The mean squared distance from the mean over axes; the divisor is the number of elements less
-    `ddof`."""
+    """The mean squared distance from the mean over axes; the divisor is the number of elements less `ddof` (`correction` is
+    the array API's name for it).
+
+    Integers become float32; of complex numbers it is real. Where there are no more elements than `ddof` it is infinite, or NaN.
+
+    >>> tnp.var(tnp.array([1, 2, 3, 6]))
+    Array(3.5, dtype=float32)
+    >>> tnp.var(tnp.array([[1.0, 3.0], [2.0, 2.0]]), axis=1, ddof=1)
+    Array([2., 0.], dtype=float32)
+    """
     x, target = _computed_in(operand(a, "var"), dtype)
     x = _spread(x, where)
     axes = axes_of(axis, x.ndim, "var")
@@ -162,7 +177,7 @@ def var(
     divisor: Any = (
         o.scalar(float(np.maximum(count - less_by, 0)), x.dtype)
         if isinstance(count, int)
-        else subtract(count, less_by)
+        else maximum(subtract(real(count), less_by), 0)
     )
     distance = subtract(x, center)
     if dtypes.kind(x.dtype) == "complex":
@@ -186,7 +201,14 @@ def std(
     mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Array:
-    """The square root of the variance."""
+    """The square root of the variance: see `var`.
+
+    >>> tnp.std(tnp.array([1, 3]))
+    Array(1., dtype=float32)
+    >>> tnp.std(tnp.array([[1.0, 5.0], [2.0, 2.0]]), axis=1, keepdims=True)
+    Array([[2.],
+           [0.]], dtype=float32)
+    """
     x, target = _computed_in(operand(a, "std"), dtype)
     variance = var(x, axis, None, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction)
     return sqrt(variance) if dtypes.kind(target) == "complex" else cast(sqrt(variance), target)
@@ -205,7 +227,15 @@ def cov(
 ) -> Array:
     """The covariance matrix of variables that are the rows (columns, without `rowvar`) of m, and of y.
 
-    `fweights` say how often each observation counts, `aweights` how much; both have an element for each."""
+    `fweights` say how often each observation counts, `aweights` how much; both have an element for each. The divisor is the
+    number of observations less 1, or with `bias` less 0, or less `ddof`. Of one variable the result has no axes.
+
+    >>> tnp.cov(tnp.array([[1, 2, 3], [3, 2, 1]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    >>> tnp.cov(tnp.array([1.0, 2.0, 3.0]), bias=True).round(3)
+    Array(0.667, dtype=float32)
+    """
     from .contraction import matmul
 
     x = _variables(m if dtype is None else cast(m, dtype), rowvar)
@@ -256,7 +286,14 @@ def _transposed(x: Array) -> Array:
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None
 ) -> Array:
-    """The correlation matrix of variables that are the rows (columns, without `rowvar`) of x, and of y."""
+    """The correlation matrix of variables that are the rows (columns, without `rowvar`) of x, and of y.
+
+    >>> tnp.corrcoef(tnp.array([[1, 2, 3], [3, 2, 1]])).round(3)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    >>> tnp.corrcoef(tnp.array([1, 2, 3]), tnp.array([1, 0, 5])).shape
+    (2, 2)
+    """
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return divide(c, c)
@@ -265,124 +302,3 @@ def corrcoef(
     deviation = sqrt(real(diagonal(c)))
     n = c.shape[0]
     return divide(divide(c, reshape(deviation, (n, 1))), reshape(deviation, (1, n)))
-
-
-# Quantiles
-
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-def quantile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """The value below which a share q of the elements over axes lies, between two of them as `method` says;
-    NaN if one is.
-
-    The axes of q come first in the result. Methods: linear, lower, higher, midpoint, nearest."""
-    return _quantile(inexact(a, "quantile"), q, axis, method, keepdims, False)
-
-
-def nanquantile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`quantile` of the elements that are not NaN; NaN if all are."""
-    return _quantile(inexact(a, "nanquantile"), q, axis, method, keepdims, True)
-
-
-def _quantile(x: Array, share_below: Any, axis: Axis, method: str, keepdims: bool, skip: bool) -> Array:
-    from .indexing import take_along_axis
-    from .ordering import sort
-
-    if method not in _METHODS:
-        raise ValueError(f"quantile: method must be one of {', '.join(_METHODS)}, not {method!r}{at_user()}")
-    axes = axes_of(axis, x.ndim, "quantile")
-    kept = [i for i in range(x.ndim) if i not in axes]
-    rest = tuple([x.shape[i] for i in kept])
-    ordered = bind(prims.transpose, (x,), {"permutation": (*kept, *axes)})
-    n = size_of([x.shape[i] for i in axes])
-    if n == 0:
-        raise ValueError(f"quantile of {described(x)}: there are no elements{at_user()}")
-    ordered = sort(reshape(ordered, (*rest, n)), -1)
-    missing = sum(isnan(ordered), -1, dtypes.int32, keepdims=True)
-    count = subtract(n, missing) if skip else full_of(n, dtypes.int32, (*rest, 1))
-    wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    q = cast(share_below, wide)
-    flat = reshape(q, (q.size,))
-    last = maximum(subtract(cast(count, wide), 1.0), 0.0)
-    place = multiply(o.broadcast_to(flat, (*rest, q.size)), last)
-    low, high = bind(prims.floor, (place,), {}), bind(prims.ceil, (place,), {})
-    share = subtract(place, low)
-    if method == "nearest":
-        low = high = bind(prims.round, (place,), {})
-    elif method == "lower":
-        high = low
-    elif method == "higher":
-        low = high
-    below = take_along_axis(ordered, cast(low, dtypes.int32), -1)
-    above = take_along_axis(ordered, cast(high, dtypes.int32), -1)
-    if method == "linear":
-        share = cast(share, x.dtype)
-        # Between equal elements, infinite ones too, there is nothing to interpolate.
-        gap = _where(o.equal(above, below), 0, subtract(above, below))
-        result = add(below, multiply(gap, share))
-    else:
-        result = multiply(add(below, above), 0.5) if method == "midpoint" else below
-    nothing = less(count, 1) if skip else o.greater(missing, 0)
-    result = _where(nothing, o.scalar(float("nan"), x.dtype), result)
-    result = move_axis(result, len(rest), 0)
-    shape = tuple([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else rest
-    return cast(reshape(result, (*q.shape, *shape)), x.dtype)
-
-
-def percentile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`quantile` with q in percent."""
-    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
-    return quantile(a, share, axis, None, overwrite_input, method, keepdims)
-
-
-def nanpercentile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`nanquantile` with q in percent."""
-    share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
-    return nanquantile(a, share, axis, None, overwrite_input, method, keepdims)
-
-
-def median(
-    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Array:
-    """The middle one of the elements over axes in order, or the mean of the middle two; NaN if one is."""
-    return quantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)
-
-
-def nanmedian(
-    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Array:
-    """`median` of the elements that are not NaN; NaN if all are."""
-    return nanquantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)

@@ -53,7 +53,16 @@ def einsum(
     Letters that are not in the result are summed over; without "->" the result has, in alphabetical order,
     those that occur once. A letter that repeats within one operand takes its diagonal. Also as einsum(x, [0,
     1], y, [1, 2], [0, 2]). Operands are contracted in pairs, in the order that `einsum_path` finds: the best for up to
-    five, else (or for "greedy") always the cheapest pair; with optimize=False as they come, or as a path says."""
+    five, else (or for "greedy") always the cheapest pair; with optimize=False as they come, or as a path says.
+
+    >>> x = tnp.array([[1, 2], [3, 4]])
+    >>> tnp.einsum("ij,j->i", x, tnp.array([1, 10]))
+    Array([21, 43], dtype=int32)
+    >>> tnp.einsum("ii->i", x), tnp.einsum("ij->", x)
+    (Array([1, 4], dtype=int32), Array(10, dtype=int32))
+    >>> tnp.einsum("...ij,jk", tnp.ones((5, 2, 3)), tnp.ones((3, 4))).shape
+    (5, 2, 4)
+    """
     arrays, terms, result, sizes = _read(subscripts, operands, preferred_element_type)
     work = _alone(arrays, terms, result, sizes)
     for step in _path(tuple([term for _, term in work]), result, sizes, optimize)[0]:
@@ -81,7 +90,12 @@ def einsum_path(
 ) -> tuple[list[tuple[int, ...]], str]:
     """The order in which `einsum` contracts operands, for its `optimize`, and NumPy's description of it with its costs.
 
-    Each step names operands by their places in the list, from which they are taken; their product is put at its end."""
+    Each step names operands by their places in the list, from which they are taken; their product is put at its end.
+
+    >>> path, description = tnp.einsum_path("ij,jk,k->i", tnp.ones((9, 9)), tnp.ones((9, 9)), tnp.ones(9))
+    >>> path
+    [(1, 2), (0, 1)]
+    """
     arrays, terms, result, sizes = _read(subscripts, operands, None)
     chosen = tuple([term for _, term in _alone(arrays, terms, result, sizes)])
     steps, text = _path(chosen, result, sizes, optimize)
