@@ -32,16 +32,6 @@ for _example in doctest.DocTestParser().get_examples(tinyfn.__doc__ or ""):
     if "import" in _example.source:
         exec(_example.source, NAMESPACE)
 
-# Modules in which examples are still lacking, by what defines a function (its `__module__`).
-UNFINISHED: set[str] = {
-    "tinyfn.numpy.histograms",
-    "tinyfn.numpy.ordering",
-    "tinyfn.numpy.scalar_types",
-    "tinyfn.numpy.sets",
-    "tinyfn.numpy.ufunc",
-    "tinyfn.numpy.ufunc_methods",
-}
-
 
 class Documented(NamedTuple):
     """A public object, by the name under which users find it."""
@@ -53,10 +43,6 @@ class Documented(NamedTuple):
     @property
     def text(self) -> str:
         return self.value.__doc__ or ""
-
-    @property
-    def module(self) -> str:
-        return str(getattr(function_of(self.value), "__module__", None))
 
     @property
     def needs_example(self) -> bool:
@@ -124,10 +110,6 @@ def run(entry: Documented) -> str:
     return "".join(said)
 
 
-def lacks_example(entry: Documented) -> bool:
-    return entry.needs_example and not examples(entry.text)
-
-
 @pytest.mark.parametrize("name", documented())
 def test_docstring(name: str) -> None:
     entry = documented()[name]
@@ -135,7 +117,7 @@ def test_docstring(name: str) -> None:
     assert not any(example.options for example in examples(entry.text)), (
         "examples are run and compared in full"
     )
-    assert entry.module in UNFINISHED or not lacks_example(entry), "its docstring has no example"
+    assert examples(entry.text) or not entry.needs_example, "its docstring has no example"
     if failed := run(entry):
         pytest.fail(failed, pytrace=False)
 
@@ -146,8 +128,3 @@ def test_modules_say_what_they_hold(title: str) -> None:
     assert module.text
     if failed := run(module):
         pytest.fail(failed, pytrace=False)
-
-
-def test_unfinished_modules_lack_examples() -> None:
-    lacking = {entry.module for entry in documented().values() if lacks_example(entry)}
-    assert UNFINISHED <= lacking, f"no longer unfinished: {sorted(UNFINISHED - lacking)}"

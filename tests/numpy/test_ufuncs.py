@@ -51,6 +51,14 @@ def test_methods_agree_with_numpy(name: str) -> None:
     close(f.reduce(x, axis=None, initial=first), reference.reduce(x.ravel(), initial=first))
 
 
+def test_reduceat_has_no_indices_outside() -> None:
+    for index in (3, -1):
+        with pytest.raises(
+            IndexError, match=r"reduceat of float32\[3\]: an index is not in 0 \.\. 2; at .*test_ufuncs"
+        ):
+            tnp.add.reduceat(tnp.ones(3), tnp.array([0, index]))
+
+
 def test_reductions_of_nothing_are_the_identity() -> None:
     for name in BINARY:
         empty = inputs(name)[:0, 0]

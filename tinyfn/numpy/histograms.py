@@ -29,7 +29,12 @@ from .reductions import sum as sum_
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
 ) -> Array:
-    """The edges of the bins of `histogram`: those given, or those of a number of equal ones."""
+    """The edges of the bins of `histogram`: those given, or those of a number of equal ones, from the least to the greatest
+    element or over a `range`.
+
+    >>> tnp.histogram_bin_edges(tnp.array([0, 3, 4]), bins=4)
+    Array([0., 1., 2., 3., 4.], dtype=float32)
+    """
     x = inexact(a, "histogram")
     if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
         return inexact(np.asarray(bins, np.float32) if isinstance(bins, (list, tuple)) else bins, "histogram")
@@ -54,7 +59,16 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool = False,
 ) -> tuple[Array, Array]:
-    """How many elements lie in each of the bins (a number of equal ones, or their edges), and the edges."""
+    """How many elements lie in each of the bins (a number of equal ones, or their edges), as float32 or in the dtype of
+    weights, and the edges, one more.
+
+    A bin has its lower edge, the last one both; elements outside do not count. As a `density`, the integral is 1.
+
+    >>> tnp.histogram(tnp.array([0, 1, 1, 4]), bins=2)
+    (Array([3., 1.], dtype=float32), Array([0., 2., 4.], dtype=float32))
+    >>> tnp.histogram(tnp.array([0.5, 1.5, 7.0]), bins=tnp.array([0, 1, 3]), density=True)
+    (Array([0.5 , 0.25], dtype=float32), Array([0., 1., 3.], dtype=float32))
+    """
     x = operand(a, "histogram")
     weight = None if weights is None else reshape(operand(weights, "histogram"), (x.size,))
     counts, edges = _counted([reshape(x, (x.size,))], [bins], [range], weight, density)
@@ -71,7 +85,15 @@ def histogram2d(
 ) -> tuple[Array, Array, Array]:
     """How many of the points (x, y) lie in each of the bins, and the edges along x and along y.
 
-    `bins` is a number, the edges for both (an array with one axis), or a pair of one of these for x and for y."""
+    `bins` is a number, the edges for both (an array with one axis), or a pair of one of these for x and for y.
+
+    >>> counts, x_edges, y_edges = tnp.histogram2d(tnp.array([0, 0, 2]), tnp.array([0, 1, 3]), bins=(2, 3))
+    >>> counts
+    Array([[1., 1., 0.],
+           [0., 0., 1.]], dtype=float32)
+    >>> y_edges
+    Array([0., 1., 2., 3.], dtype=float32)
+    """
     pair = list(bins) if isinstance(bins, (list, tuple)) and len(bins) == 2 else [bins, bins]
     first, second = operand(x, "histogram2d"), operand(y, "histogram2d")
     if first.ndim != 1 or first.shape != second.shape:
@@ -92,7 +114,12 @@ def histogramdd(
     """How many of n points lie in each of the bins, and the edges along each coordinate.
 
     `sample` has shape (n, d), or is a list of the d coordinates. `bins` is a number, or for each coordinate a number or
-    edges; `range` gives for each coordinate (low, high) or None; `weights` has shape (n,)."""
+    edges; `range` gives for each coordinate (low, high) or None; `weights` has shape (n,).
+
+    >>> counts, edges = tnp.histogramdd(tnp.ones((5, 3)), bins=(2, 3, 4))
+    >>> counts.shape, [e.shape for e in edges]
+    ((2, 3, 4), [(3,), (4,), (5,)])
+    """
     if isinstance(sample, (list, tuple)):
         points = stack(promoted(*sample), -1)
     else:

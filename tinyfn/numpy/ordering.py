@@ -62,8 +62,14 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """The positions, as int32, that put the elements along an axis in order; equal ones stay in theirs, NaN
-    goes last."""
+    """The positions, as int32, that put the elements along an axis (of the raveled array, for None) in order; equal ones
+    stay in theirs, also if `descending`. NaN goes last, or first if `descending`.
+
+    >>> tnp.argsort(tnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    >>> tnp.argsort(tnp.array([1.0, np.nan, 3.0, 1.0]), descending=True)
+    Array([1, 2, 0, 3], dtype=int32)
+    """
     x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -88,7 +94,16 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`)."""
+    """The elements in order along an axis (all of them, for None), NaN last (first, if `descending`).
+
+    >>> tnp.sort(tnp.array([[3, 1], [2, 5]]), axis=0)
+    Array([[2, 1],
+           [3, 5]], dtype=int32)
+    >>> tnp.sort(tnp.array([1.0, np.nan, 3.0]), descending=True)
+    Array([nan,  3.,  1.], dtype=float32)
+    >>> tinyfn.grad(lambda x: tnp.sort(x)[0])(tnp.array([3.0, 1.0, 2.0]))
+    Array([0., 1., 0.], dtype=float32)
+    """
     x = number(a, "sort")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -101,7 +116,11 @@ def sort(
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """The elements in order along the last axis, as complex numbers: by their real parts, then by their imaginary parts."""
+    """The elements in order along the last axis, as complex numbers: by their real parts, then by their imaginary parts.
+
+    >>> tnp.sort_complex(tnp.array([2 + 1j, 1j, 2 - 1j]))
+    Array([0.+1.j, 2.-1.j, 2.+1.j], dtype=complex64)
+    """
     x = operand(a, "sort_complex")
     return sort(
         x if dtypes.kind(x.dtype) == "complex" else cast(x, dtypes.promote_types(x.dtype, dtypes.complex64))
@@ -109,7 +128,11 @@ def sort_complex(a: ArrayLike) -> Array:
 
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """The positions that put the last key in order, where that is equal the last but one, and so on."""
+    """The positions, as int32, that put the last key in order, where that is equal the last but one, and so on.
+
+    >>> tnp.lexsort((tnp.array([2, 1, 3]), tnp.array([0, 0, -1])))
+    Array([2, 1, 0], dtype=int32)
+    """
     arrays = sequence(keys, "lexsort")
     result = argsort(arrays[0], axis)
     for key in arrays[1:]:
@@ -118,8 +141,11 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here
-    all in order."""
+    """The elements so that the kth along an axis is where it is in order, with lesser ones before it: here all in order.
+
+    >>> tnp.partition(tnp.array([3, 1, 2, 5]), 2)
+    Array([1, 2, 3, 5], dtype=int32)
+    """
     _check_place(a, kth, axis, "partition")
     return sort(a, axis)
 
@@ -132,14 +158,21 @@ def _check_place(a: ArrayLike, kth: int, axis: int, what: str) -> None:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The positions that `partition` takes its elements from."""
+    """The positions, as int32, that `partition` takes its elements from.
+
+    >>> tnp.argpartition(tnp.array([3, 1, 2, 5]), 2)
+    Array([1, 2, 0, 3], dtype=int32)
+    """
     _check_place(a, kth, axis, "argpartition")
     return argsort(a, axis)
 
 
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The k greatest elements along an axis in falling order, and their positions; of equal ones the
-    first."""
+    """The k greatest elements along an axis in falling order, and their positions, as int32; of equal ones the first.
+
+    >>> tnp.top_k(tnp.array([1, 5, 3, 5]), 3)
+    (Array([5, 5, 3], dtype=int32), Array([1, 3, 2], dtype=int32))
+    """
     array = operand(x, "top_k")
     place = axis_of(axis, array.ndim, "top_k")
     if not 0 <= k <= array.shape[place]:
@@ -156,10 +189,17 @@ def searchsorted(
     *,
     method: str | None = None,
 ) -> Array:
-    """The positions, as int32, before which the elements of v go so that `a`, which is in order, stays in
-    order.
+    """The positions, as int32 in the shape of v, before which the elements of v go so that `a`, which is in order, stays in
+    order: before equal elements with side "left", after them with "right".
 
-    Before equal elements with side "left", after them with "right"; NaN is greater than all numbers."""
+    NaN is greater than all numbers. If `a` is not in order, `sorter` puts it so (`argsort(a)`).
+
+    >>> tnp.searchsorted(tnp.array([1, 3, 5]), tnp.array([[0, 3], [4, 9]]))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    >>> tnp.searchsorted(tnp.array([1, 3, 5]), 3, side="right")
+    Array(2, dtype=int32)
+    """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', not {side!r}{at_user()}")
     x, values = operands("searchsorted", a, v)
@@ -189,7 +229,16 @@ def _before(x: Array, y: Array) -> Array:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
-    """The number of the interval between the bins, which rise or fall, in which each element lies."""
+    """The number, as int32, of the interval between the bins, which rise or fall, in which each element lies: 0 before the
+    first, their number after the last.
+
+    An element that is equal to a bin lies above it (below it, with `right`).
+
+    >>> tnp.digitize(tnp.array([0.5, 1.0, 9.0]), tnp.array([1, 2, 3]))
+    Array([0, 1, 3], dtype=int32)
+    >>> tnp.digitize(tnp.array([0.5, 1.0, 9.0]), tnp.array([3, 2, 1]), right=True)
+    Array([3, 3, 0], dtype=int32)
+    """
     edges = operand(bins, "digitize")
     if edges.ndim != 1:
         raise ValueError(f"digitize takes 1-d bins, not {described(edges)}{at_user()}")
@@ -210,10 +259,18 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Array:
-    """The piecewise linear function through the points (xp, fp) at x; xp must rise. Outside: the ends, or
+    """The piecewise linear function through the points (xp, fp) at x, in x's shape; xp must rise. Outside: the ends, or
     `left`, `right`.
 
-    With a period it repeats: xp need not rise then, and there is no outside."""
+    With a period it repeats: xp need not rise then, and there is no outside.
+
+    >>> tnp.interp(tnp.array([0.5, 1.5, 9.0]), tnp.array([0, 1, 2]), tnp.array([0, 10, 0]))
+    Array([5., 5., 0.], dtype=float32)
+    >>> tnp.interp(tnp.array([9.0]), tnp.array([0, 1, 2]), tnp.array([0, 10, 0]), right=-1)
+    Array([-1.], dtype=float32)
+    >>> tnp.interp(350, tnp.array([90, 180, 0]), tnp.array([9, 18, 0]), period=360)
+    Array(1., dtype=float32)
+    """
     at, xs, ys = floats("interp", x, xp, fp)
     if dtypes.kind(ys.dtype) == "complex":
         check_real("interp", operand(x, "interp"), operand(xp, "interp"))
@@ -255,8 +312,16 @@ def interp(
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """How often each of 0, 1, 2, ... occurs (or the sum of their weights); under jit, `length` fixes the
-    result's size."""
+    """How often each of 0, 1, 2, ... occurs (as int32), or the sum of its weights; up to the greatest, or for `minlength` of
+    them at least.
+
+    Under jit, `length` fixes the result's size; greater values are left out then.
+
+    >>> tnp.bincount(tnp.array([0, 1, 1, 3]))
+    Array([1, 2, 0, 1], dtype=int32)
+    >>> tnp.bincount(tnp.array([0, 1, 1]), weights=tnp.array([0.5, 1.0, 2.0]), length=4)
+    Array([0.5, 3. , 0. , 0. ], dtype=float32)
+    """
     values = operand(x, "bincount")
     if values.dtype is dtypes.bool_:
         values = cast(values, dtypes.int32)

@@ -12,7 +12,15 @@ from .conversion import asarray
 class ScalarType:
     """A dtype by its name, `tinyfn.numpy.float32`: equal to the dtype, taken wherever one is, and called as a cast.
 
-    `float32(0.5)` is an array without axes, and `float32(x)` of an array is `x.astype("float32")`."""
+    `float32(0.5)` is an array without axes, and `float32(x)` of an array is `x.astype("float32")`.
+
+    >>> tnp.float32(1)
+    Array(1., dtype=float32)
+    >>> tnp.ones(2, tnp.int8).dtype == tnp.int8
+    True
+    >>> tnp.bfloat16, tnp.bfloat16.dtype, tnp.bfloat16.itemsize
+    (tinyfn.numpy.bfloat16, dtype(bfloat16), 2)
+    """
 
     __slots__ = ("__name__", "dtype", "itemsize", "kind", "name", "type")
 

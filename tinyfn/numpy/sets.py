@@ -44,7 +44,12 @@ def isin(
     *,
     method: str = "auto",
 ) -> Array:
-    """Whether each element is among the others."""
+    """Whether each element is among the others, in the shape of the elements.
+
+    >>> tnp.isin(tnp.array([[1, 2], [3, 4]]), tnp.array([2, 4]))
+    Array([[False,  True],
+           [False,  True]], dtype=bool)
+    """
     x, others = operands("isin", element, test_elements)
     found = any_(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
     return logical_not(found) if invert else found
@@ -66,7 +71,19 @@ def unique(
     them each element is, and how often they occur, as int32.
 
     Under jit `size` is needed: more than that many are left out, and places left over get `fill_value` (the least
-    element), the position of the first element and the count 0."""
+    element), the position of the first element and the count 0. NaNs are one, or each its own without `equal_nan`.
+
+    >>> tnp.unique(tnp.array([3, 1, 3]), return_index=True, return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 0], dtype=int32), Array([1, 2], dtype=int32))
+    >>> tnp.unique(tnp.array([[1, 2], [3, 4], [1, 2]]), axis=0)
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    >>> tnp.unique(tnp.array([3, 1, 3]), size=4, fill_value=-1)
+    Array([ 1,  3, -1, -1], dtype=int32)
+    >>> values, inverse = tnp.unique(tnp.array([3, 1, 3]), return_inverse=True)
+    >>> values[inverse]
+    Array([3, 1, 3], dtype=int32)
+    """
     x = number(ar, "unique")
     if size is not None:
         found: Any = _unique_of_size(x, axis, equal_nan, size, fill_value)
@@ -139,7 +156,11 @@ def _unique_of_size(
 
 
 class UniqueAll(NamedTuple):
-    """The results of `unique_all`."""
+    """The results of `unique_all`.
+
+    >>> tnp.unique_all(tnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
 
     values: Array
     indices: Array
@@ -148,14 +169,22 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The results of `unique_counts`."""
+    """The results of `unique_counts`.
+
+    >>> tnp.unique_counts(tnp.array([3, 1, 3])).values
+    Array([1, 3], dtype=int32)
+    """
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """The results of `unique_inverse`."""
+    """The results of `unique_inverse`.
+
+    >>> tnp.unique_inverse(tnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
 
     values: Array
     inverse_indices: Array
@@ -163,24 +192,43 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """The distinct elements in order (each NaN is one of its own), where each comes first, which of them each
-    element of x is, and how often each occurs; `size` as for `unique`."""
+    element of x is, and how often each occurs; `size` as for `unique`.
+
+    >>> values, indices, inverse, counts = tnp.unique_all(tnp.array([3, 1, 3]))
+    >>> values, indices
+    (Array([1, 3], dtype=int32), Array([1, 0], dtype=int32))
+    >>> inverse, counts
+    (Array([1, 0, 1], dtype=int32), Array([1, 2], dtype=int32))
+    """
     return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The distinct elements in order (each NaN is one of its own), and how often each occurs; `size` as for
-    `unique`."""
+    """The distinct elements in order (each NaN is one of its own), and how often each occurs; `size` as for `unique`.
+
+    >>> tnp.unique_counts(tnp.array([3, 1, 3]))
+    UniqueCounts(values=Array([1, 3], dtype=int32), counts=Array([1, 2], dtype=int32))
+    """
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The distinct elements in order (each NaN is one of its own), and which of them each element of x is;
-    `size` as for `unique`."""
+    """The distinct elements in order (each NaN is one of its own), and which of them each element of x is, in x's shape;
+    `size` as for `unique`.
+
+    >>> tnp.unique_inverse(tnp.array([[3, 1], [1, 1]]))
+    UniqueInverse(values=Array([1, 3], dtype=int32), inverse_indices=Array([[1, 0],
+           [0, 0]], dtype=int32))
+    """
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The distinct elements in order, each NaN being one of its own; `size` as for `unique`."""
+    """The distinct elements in order, each NaN being one of its own; `size` as for `unique`.
+
+    >>> tnp.unique_values(tnp.array([2.0, np.nan, 2.0, np.nan]))
+    Array([ 2., nan, nan], dtype=float32)
+    """
     result: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
     return result
 
@@ -190,7 +238,11 @@ def _raveled(what: str, *arrays: ArrayLike) -> list[Array]:
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The distinct elements of both, in order; `size` as for `unique`."""
+    """The distinct elements of both, in order; `size` as for `unique`.
+
+    >>> tnp.union1d(tnp.array([3, 1]), tnp.array([[2, 3]]))
+    Array([1, 2, 3], dtype=int32)
+    """
     both = concatenate_arrays(_raveled("union1d", ar1, ar2), 0)
     result: Array = unique(both, size=size, fill_value=fill_value)
     return result
@@ -207,7 +259,13 @@ def intersect1d(
 ) -> Any:
     """The distinct elements that are in both, in order, and with `return_indices` where each comes first in either.
 
-    `size` as for `unique`; under jit it is needed. Places left over have the index after the last one."""
+    `size` as for `unique`; under jit it is needed. Places left over have the index after the last one.
+
+    >>> tnp.intersect1d(tnp.array([3, 1, 4]), tnp.array([4, 3, 3]))
+    Array([3, 4], dtype=int32)
+    >>> tnp.intersect1d(tnp.array([3, 1, 4]), tnp.array([4, 3, 3]), return_indices=True, size=3, fill_value=-1)
+    (Array([ 3,  4, -1], dtype=int32), Array([0, 2, 3], dtype=int32), Array([1, 0, 3], dtype=int32))
+    """
     x, y = _raveled("intersect1d", ar1, ar2)
     if not return_indices:
         return _chosen(x, isin(x, y), size, fill_value)
@@ -231,7 +289,13 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The distinct elements of ar1 that are not in ar2, in order; `size` as for `unique`."""
+    """The distinct elements of ar1 that are not in ar2, in order; `size` as for `unique`.
+
+    >>> tnp.setdiff1d(tnp.array([3, 1, 4, 1]), tnp.array([4]))
+    Array([1, 3], dtype=int32)
+    >>> tnp.setdiff1d(tnp.array([3, 1, 4, 1]), tnp.array([4]), size=3)
+    Array([1, 3, 1], dtype=int32)
+    """
     x, y = _raveled("setdiff1d", ar1, ar2)
     return _chosen(x, isin(x, y, invert=True), size, fill_value)
 
@@ -244,7 +308,11 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The distinct elements that are in one of both alone, in order; `size` as for `unique`."""
+    """The distinct elements that are in one of both alone, in order; `size` as for `unique`.
+
+    >>> tnp.setxor1d(tnp.array([3, 1, 4]), tnp.array([4, 5]))
+    Array([1, 3, 5], dtype=int32)
+    """
     x, y = _raveled("setxor1d", ar1, ar2)
     both = concatenate_arrays([x, y], 0)
     alone = concatenate_arrays([isin(x, y, invert=True), isin(y, x, invert=True)], 0)

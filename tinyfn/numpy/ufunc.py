@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 class ufunc(partial[Any]):
     """A function of elements that works on whole arrays. Those of two arguments and one result have the methods below.
 
-    `frompyfunc` makes one of a function of scalars."""
+    `frompyfunc` makes one of a function of scalars.
+
+    >>> tnp.add
+    <ufunc 'add'>
+    >>> tnp.maximum(tnp.array([1, 5]), 3)
+    Array([3, 5], dtype=int32)
+    >>> tnp.add.nin, tnp.add.nout, tnp.add.nargs, tnp.add.identity
+    (2, 1, 3, 0)
+    """
 
     nin: int
     nout: int
@@ -52,13 +60,26 @@ class ufunc(partial[Any]):
     ) -> Array:
         """The function of the first two elements along an axis (None: all axes, in order), of that and the third, ...
 
-        `initial` comes before the first element; elements where the mask `where` is false are left out."""
+        `initial` comes before the first element; elements where the mask `where` is false are left out. A mask, or an
+        axis without elements, needs `initial` or a function with an identity.
+
+        >>> tnp.add.reduce(tnp.array([[1, 2], [3, 4]]))
+        Array([4, 6], dtype=int32)
+        >>> tnp.subtract.reduce(tnp.array([10, 3, 2]))
+        Array(5, dtype=int32)
+        >>> tnp.maximum.reduce(tnp.array([1, 5, 3]), initial=0, where=tnp.array([True, False, True]))
+        Array(3, dtype=int32)
+        """
         from .ufunc_methods import reduce
 
         return reduce(self, a, axis, dtype, keepdims, initial, where)
 
     def accumulate(self, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Array:
-        """What `reduce` has after each element along an axis, in the shape of the argument."""
+        """What `reduce` has after each element along an axis, in the shape of the argument.
+
+        >>> tnp.maximum.accumulate(tnp.array([1, 5, 3, 7]))
+        Array([1, 5, 5, 7], dtype=int32)
+        """
         from .ufunc_methods import accumulate
 
         return accumulate(self, a, axis, dtype)
@@ -66,13 +87,22 @@ class ufunc(partial[Any]):
     def reduceat(
         self, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None
     ) -> Array:
-        """`reduce` of the elements from each index up to the next one (of the one element, where the next is not greater)."""
+        """`reduce` of the elements from each index up to the next one (of the one element, where the next is not greater).
+
+        >>> tnp.add.reduceat(tnp.array([1, 2, 3, 4]), tnp.array([0, 2, 1]))
+        Array([3, 3, 9], dtype=int32)
+        """
         from .ufunc_methods import reduceat
 
         return reduceat(self, a, indices, axis, dtype)
 
     def outer(self, a: ArrayLike, b: ArrayLike, /) -> Array:
-        """The function of each element of `a` with each of b: a's axes come first."""
+        """The function of each element of `a` with each of b: a's axes come first.
+
+        >>> tnp.subtract.outer(tnp.array([10, 20]), tnp.array([1, 2, 3]))
+        Array([[ 9,  8,  7],
+               [19, 18, 17]], dtype=int32)
+        """
         from .ufunc_methods import outer
 
         return outer(self, a, b)
@@ -80,7 +110,11 @@ class ufunc(partial[Any]):
     def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Array:
         """`a` with the function applied to its elements at the indices (and those of b), once for each time that one is named.
 
-        It needs inplace=False, since arrays do not change."""
+        It needs inplace=False, since arrays do not change.
+
+        >>> tnp.add.at(tnp.array([1, 2, 3]), tnp.array([0, 0, 2]), 10, inplace=False)
+        Array([21,  2, 13], dtype=int32)
+        """
         from .ufunc_methods import at
 
         return at(self, a, indices, b, inplace)

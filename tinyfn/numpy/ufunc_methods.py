@@ -46,7 +46,17 @@ _UPDATES = {"add": "add", "subtract": "subtract", "multiply": "multiply", "maxim
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """A `ufunc` of a function of `nin` scalars with `nout` results: on arrays it is applied to each element, broadcast."""
+    """A `ufunc` of a function of `nin` scalars with `nout` results: on arrays it is applied to each element, broadcast.
+
+    The function is traced, as by `vmap`, so that it may be differentiated. For two arguments and one result it has the methods
+    of `ufunc`; `identity` is the e with func(e, x) = x.
+
+    >>> larger = tnp.frompyfunc(lambda x, y: tnp.where(abs(x) > abs(y), x, y), 2, 1)
+    >>> larger(tnp.array([1, -5]), 3)
+    Array([ 3, -5], dtype=int32)
+    >>> larger.reduce(tnp.array([1, -5, 3]))
+    Array(-5, dtype=int32)
+    """
     if nin < 1 or nout < 1:
         raise ValueError(f"frompyfunc: nin={nin} and nout={nout} must be 1 or more{at_user()}")
     made = make_ufunc(vectorize(func), nin, nout, identity)
@@ -158,6 +168,8 @@ def reduceat(f: ufunc, a: ArrayLike, indices: ArrayLike, axis: int, dtype: DType
     place = axis_of(axis, x.ndim, "reduceat")
     elements = move_axis(_elements(f, x, dtype), place, 0)
     n, count = elements.shape[0], begin.shape[0]
+    if type(begin) is Array and not np.all((begin.value >= 0) & (begin.value < n)):
+        raise IndexError(f"reduceat of {described(x)}: an index is not in 0 .. {n - 1}{at_user()}")
     begin = cast(begin, dtypes.int32)
     end = bind(prims.concatenate, (begin[1:], o.broadcast_to(o.scalar(n, dtypes.int32), (1,))), {"axis": 0})
     column = (count, *(1,) * (elements.ndim - 1))
