@@ -39,6 +39,7 @@ class Documented(NamedTuple):
     name: str
     value: Any
     owner: type | None = None  # of a member: its class
+    aliases: frozenset[str] = frozenset()  # all names that it has in modules and classes
 
     @property
     def text(self) -> str:
@@ -52,8 +53,12 @@ class Documented(NamedTuple):
             return False
         if self.owner is None:
             return True
-        used = re.compile(rf"\.{self.name.rpartition('.')[2]}\b")
-        return not any(used.search(example.source) for example in examples(self.owner.__doc__ or ""))
+        return not self.is_used_in(self.owner.__doc__ or "")
+
+    def is_used_in(self, text: str) -> bool:
+        """Whether the examples of a text have one of its names."""
+        source = "".join(example.source for example in examples(text))
+        return re.search(rf"\b({'|'.join(self.aliases)})\b", source) is not None
 
 
 def function_of(value: Any) -> Any:
@@ -71,7 +76,9 @@ def documented() -> dict[str, Documented]:
     found: dict[int, Documented] = {}
 
     def add(name: str, value: Any, owner: type | None = None) -> None:
-        found.setdefault(id(function_of(value)), Documented(name, value, owner))
+        key = id(function_of(value))
+        before = found.get(key, Documented(name, value, owner))
+        found[key] = before._replace(aliases=before.aliases | {name.rpartition(".")[2]})
 
     for title, module in names.modules().items():
         for name in names.public(module):
@@ -85,7 +92,7 @@ def documented() -> dict[str, Documented]:
                     add(f"{title}.{name}", value)
     for kind in HANDED_OUT:
         add(f"{kind.__module__}.{kind.__name__}", kind)
-    for title, value, _ in list(found.values()):
+    for title, value, *_ in list(found.values()):
         if isinstance(value, type):
             for kind in value.__mro__:
                 for name, member in vars(kind).items():
@@ -117,7 +124,9 @@ def test_docstring(name: str) -> None:
     assert not any(example.options for example in examples(entry.text)), (
         "examples are run and compared in full"
     )
-    assert examples(entry.text) or not entry.needs_example, "its docstring has no example"
+    if entry.needs_example:
+        assert examples(entry.text), "its docstring has no example"
+        assert isinstance(entry.value, type) or entry.is_used_in(entry.text), "its example does not use it"
     if failed := run(entry):
         pytest.fail(failed, pytrace=False)
 
