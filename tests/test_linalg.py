@@ -187,6 +187,34 @@ def test_without_a_result_there_is_nan() -> None:
     assert float(tinyfn.linalg.det(singular)) == 0.0 and float(tinyfn.linalg.slogdet(singular)[1]) == -np.inf
 
 
+def test_without_elements() -> None:
+    for shape in ((0,), (0, 2), (2, 0), (3, 0, 0)):
+        x = np.zeros(shape, np.float32)
+        np.testing.assert_allclose(
+            tnp.linalg.vector_norm(x, ord=np.inf), np.linalg.vector_norm(x, ord=np.inf)
+        )
+        if x.ndim > 1:
+            for order in (1, 2, np.inf, "nuc", "fro"):
+                np.testing.assert_allclose(
+                    tnp.linalg.matrix_norm(x, ord=order), np.linalg.matrix_norm(x, ord=order)
+                )
+    found = tnp.linalg.lstsq(np.zeros((0, 2)), np.zeros(0))
+    for ours, wanted in zip(found, np.linalg.lstsq(np.zeros((0, 2)), np.zeros(0)), strict=True):
+        np.testing.assert_allclose(ours, wanted)
+
+
+def test_matrices_without_full_rank() -> None:
+    for x in (np.zeros((2, 2)), np.diag([1.0, 0.0]), np.array([[np.nan, 1], [1, 1]]), np.eye(2) * 3):
+        for order in (None, 2, 1, np.inf, "fro"):
+            if not np.isnan(x).any():  # NumPy raises an error where there are no singular values
+                np.testing.assert_allclose(tnp.linalg.cond(x, order), np.linalg.cond(x, order))
+            else:
+                assert np.isnan(tnp.linalg.cond(x, order))
+    both = np.stack([np.zeros((2, 2)), np.diag([1.0, 4.0])])
+    assert tnp.linalg.cond(both).tolist() == [np.inf, 4]
+    assert [int(tnp.linalg.matrix_rank(x)) for x in (np.zeros(3), np.array([0, 2]), 5.0, 0)] == [0, 1, 1, 0]
+
+
 def test_errors() -> None:
     L, x = tinyfn.linalg, tnp.zeros((2, 3))
     for function in (L.inv, L.det, L.cholesky, L.eigh, L.eig, L.slogdet):

@@ -164,6 +164,9 @@ def test_joining_by_a_directive() -> None:
         ours = tnp.r_[tuple([tnp.array(part) if isinstance(part, list) else part for part in key])]
         np.testing.assert_array_equal(ours, np.r_[key])
     np.testing.assert_array_equal(tnp.c_[ones, ones[:, :1]], np.c_[ones, ones[:, :1]])
-    for key in (("r", ones), ("0,2,0,1", ones), ("1,3,2", ones, ones), (ones, "0,2")):
+    assert tnp.r_["r", tnp.array([1, 2])].tolist() == [[1, 2]]
+    assert tnp.r_["c", tnp.array([1, 2])].tolist() == [[1], [2]]
+    assert tnp.r_["c", ones].tolist() == ones.tolist()
+    for key in (("x", ones), ("0,2,0,1", ones), ("1,3,2", ones, ones), (ones, "0,2")):
         with pytest.raises(ValueError, match="r_ and c_"):
             tnp.r_[key]

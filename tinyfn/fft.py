@@ -26,7 +26,8 @@ from .numpy.common import (
     operand,
 )
 from .numpy.floats import conjugate
-from .numpy.rearranging import pad, roll
+from .numpy.padding import pad
+from .numpy.rearranging import roll
 from .trace import dtype as dtypes
 from .trace.array import Array
 from .trace.prims.complex_numbers import REAL_TYPE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -147,7 +149,19 @@ def test_repeating_and_rearranging() -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", ["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "linear_ramp"]
+    "mode",
+    [
+        "constant",
+        "edge",
+        "reflect",
+        "symmetric",
+        "wrap",
+        "maximum",
+        "minimum",
+        "mean",
+        "median",
+        "linear_ramp",
+    ],
 )
 def test_pad(mode: str) -> None:
     x = numbers("float32", (3, 4))
@@ -165,8 +179,54 @@ def test_pad_with_values() -> None:
     agree(lambda m, x: m.pad(x, 1, constant_values=5), x)
     agree(lambda m, x: m.pad(x, ((1, 2), (3, 4)), constant_values=((1, 2), (3, 4))), x)
     agree(lambda m, x: m.pad(x, 2, "linear_ramp", end_values=3), x)
+    agree(lambda m, x: m.pad(x, ((1, 2), (0, 1)), "linear_ramp", end_values=((1, 2), (3, 4))), x)
+    agree(lambda m, x: m.pad(x, ((1, 2), (0, 1)), "linear_ramp", end_values=1j), x + 1j * x)
     with pytest.raises(ValueError, match="no mode"):
         tnp.pad(x, 1, "mirror")
+    with pytest.raises(ValueError, match=r"mode 'edge' does not take stat_length.*test_shapes"):
+        tnp.pad(x, 1, "edge", stat_length=2)
+    with pytest.raises(
+        ValueError, match=r"not n, \(before, after\), or such a pair for each axis of float32\[2,3\]"
+    ):
+        tnp.pad(x, ((1, 1), (1, 1), (1, 1)))
+
+
+@pytest.mark.parametrize("mode", ["maximum", "minimum", "mean", "median"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+def test_pad_with_statistics_of_the_ends(mode: str, dtype: str) -> None:
+    x = numbers(dtype, (4, 5), 0, 100)
+    for length in (1, 2, 9, (2, 3), ((1, 2), (3, 4))):
+        agree(lambda m, x: m.pad(x, ((2, 1), (0, 3)), mode, stat_length=length), x)
+    with pytest.raises(ValueError, match="stat_length must be 1 or more"):
+        tnp.pad(x, 1, mode, stat_length=0)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "complex64"])
+def test_odd_reflections(mode: str, dtype: str) -> None:
+    for shape in ((3, 4), (2, 1), (5, 3)):
+        x = numbers(dtype, shape, 0, 100)
+        for width in (1, ((0, 2), (3, 0)), ((7, 5), (6, 11))):
+            agree(lambda m, x: m.pad(x, width, mode, reflect_type="odd"), x)
+    x = np.array([1.0, np.inf, 3.0], np.float32)
+    agree(lambda m, x: m.pad(x, 1, mode, reflect_type="odd"), x)
+    check_gradient(
+        lambda m, x: m.pad(x, ((5, 3), (1, 1)), mode, reflect_type="odd"), np.arange(6.0).reshape(2, 3)
+    )
+    with pytest.raises(ValueError, match="reflect_type must be 'even' or 'odd'"):
+        tnp.pad(x, 1, mode, reflect_type="both")
+
+
+def test_pad_by_a_function() -> None:
+    def ends(vector: Any, widths: Any, axis: int, options: Any) -> Any:
+        return vector.at[: widths[0]].set(options["value"] + axis).at[vector.shape[0] - widths[1] :].set(-1)
+
+    def in_place(vector: Any, widths: Any, axis: int, options: Any) -> None:
+        vector[: widths[0]] = options["value"] + axis
+        vector[vector.shape[0] - widths[1] :] = -1
+
+    x, widths = numbers("float32", (2, 3)), ((1, 2), (2, 1))
+    close(tnp.pad(x, widths, ends, value=5), np.pad(x, widths, in_place, value=5))
 
 
 def test_triangles_and_diagonals() -> None:
@@ -219,4 +279,6 @@ def test_fill_diagonal() -> None:
             np.fill_diagonal(wanted, [1, 2], wrap=wrap)
             close(tnp.fill_diagonal(tnp.zeros(shape), np.array([1.0, 2.0]), wrap, inplace=False), wanted)
     with pytest.raises(ValueError, match=r"axes have one size"):
-        tnp.fill_diagonal(tnp.zeros((2, 3, 4)), 1)
+        tnp.fill_diagonal(tnp.zeros((2, 3, 4)), 1, inplace=False)
+    with pytest.raises(ValueError, match="fill_diagonal needs inplace=False"):
+        tnp.fill_diagonal(tnp.zeros((2, 2)), 1)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ..numpy.arithmetic import absolute, multiply
 from ..numpy.common import ArrayLike, at_user, bind, cast, described, inexact
 from ..numpy.floats import conjugate
-from ..numpy.logic import where
+from ..numpy.logic import bitwise_and, isnan, logical_not, not_equal, where
+from ..numpy.reductions import any as any_
 from ..numpy.reductions import max as max_
 from ..numpy.reductions import sum as sum_
 from ..numpy.shapes import expand_dims, matrix_transpose
@@ -258,13 +259,15 @@ def matrix_rank(
 ) -> Array:
     """The number of singular values above `tol`, or above `rtol` times the greatest, as int32, of shape (...).
 
-    rtol is max(m, n) times the dtype's eps, if neither is given.
+    rtol is max(m, n) times the dtype's eps, if neither is given. The rank of a vector is 1, or 0 if all its elements are 0.
 
     >>> linalg.matrix_rank(tnp.array([[1.0, 2.0], [2.0, 4.0]]))
     Array(1, dtype=int32)
     >>> linalg.matrix_rank(tnp.diag(tnp.array([1.0, 0.01])), tol=0.1)
     Array(1, dtype=int32)
     """
+    if inexact(x, "matrix_rank").ndim < 2:
+        return cast(any_(not_equal(x, 0)), dtypes.int32)
     a, dtype = matrices(x, "matrix_rank")
     values = svd(a, compute_uv=False, hermitian=hermitian)
     limit: Any
@@ -283,7 +286,7 @@ def _share(a: Array, rtol: ArrayLike | None, dtype: dtypes.DType) -> Any:
     """rtol with an axis for the singular values, or its default."""
     if rtol is not None:
         return expand_dims(o.operand(rtol), -1)
-    from ..numpy.functional import finfo
+    from ..numpy.dtype_queries import finfo
 
     return float(finfo(dtype).eps) * max(a.shape[-2:])
 
@@ -310,7 +313,7 @@ def pinv(
 def cond(x: ArrayLike, p: Any = None) -> Array:
     """The condition number of matrices in the norm `p` (None or 2: the greatest singular value by the least), of shape (...).
 
-    Matrices have shape (..., m, n); norms but 2 and -2 take the inverse, of square matrices.
+    Matrices have shape (..., m, n); norms but 2 and -2 take the inverse, of square matrices. That of a singular one is inf.
 
     >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])))
     Array(2., dtype=float32)
@@ -323,9 +326,12 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     a, dtype = matrices(x, "cond")
     if p in (None, 2, -2):
         values = svdvals(a)
-        ratio = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-        return _real(ratio, dtype) if dtype.kind != "c" else ratio
-    result = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+        result = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    else:
+        result = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+    # 0 / 0, and the norm of no inverse; NaN if the matrix has NaN.
+    unknown = bitwise_and(isnan(result), logical_not(any_(isnan(a), (-2, -1))))
+    result = where(unknown, float("inf"), result)
     return _real(result, dtype) if dtype.kind != "c" else result
 
 

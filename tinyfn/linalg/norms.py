@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..numpy import contraction, reductions, sums_of_products, triangles
 from ..numpy.arithmetic import absolute, power, square
 from ..numpy.common import (
@@ -18,7 +20,7 @@ from ..numpy.common import (
     operand,
     permute,
 )
-from ..numpy.contraction import matmul, outer, tensordot, vecdot
+from ..numpy.contraction import matmul, tensordot, vecdot
 from ..numpy.elementary import sqrt
 from ..numpy.logic import equal, where
 from ..numpy.shapes import matrix_transpose
@@ -26,6 +28,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array
 from ..trace.index import reshape
+from ..trace.sint import is_symbolic
 
 __all__ = [
     "cross",
@@ -97,7 +100,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     if isinstance(ord, str):
         raise ValueError(f"vector_norm: there is no ord={ord!r} for vectors{at_user()}")
     if ord == float("inf"):
-        return reductions.max(absolute(array), axes, keepdims=keepdims)
+        return _greatest(absolute(array), axes, keepdims)
     if ord == -float("inf"):
         return reductions.min(absolute(array), axes, keepdims=keepdims)
     if ord == 0:
@@ -107,6 +110,13 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     total = reductions.sum(power(absolute(array), float(ord)), axes, keepdims=keepdims)
     zero = equal(total, 0)
     return where(zero, 0 if ord > 0 else total, power(where(zero, 1, total), 1.0 / float(ord)))
+
+
+def _greatest(sizes: Array, axes: int | tuple[int, ...], keepdims: bool = False) -> Array:
+    """The greatest of numbers that are 0 or more, and 0 if there are none."""
+    among = [sizes.shape[i] for i in ((axes,) if isinstance(axes, int) else axes)]
+    empty = any(not is_symbolic(n) and n == 0 for n in among)
+    return reductions.max(sizes, axes, keepdims=keepdims, initial=0 if empty else None)
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
@@ -136,13 +146,13 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
         if ord == "nuc":
             total = reductions.sum(values, -1)
         else:
-            total = (reductions.max if ord == 2 else reductions.min)(values, -1)
+            total = _greatest(values, -1) if ord == 2 else reductions.min(values, -1)
         return keep_axes(total, x.shape, axes, keepdims)
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise ValueError(f"norm: there is no ord={ord!r} for matrices{at_user()}")
     summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reductions.sum(absolute(x), summed, keepdims=True)
-    result = (reductions.max if ord > 0 else reductions.min)(sums, chosen, keepdims=True)
+    result = _greatest(sums, chosen, True) if ord > 0 else reductions.min(sums, chosen, keepdims=True)
     return result if keepdims else reshape(result, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
 
 
@@ -159,6 +169,8 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     x = operand(a, "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power takes square matrices, not {described(x)}{at_user()}")
+    if not isinstance(n, (int, np.integer)):
+        raise TypeError(f"matrix_power: n must be a known integer, not {n!r}{at_user()}")
     if n < 0:
         from .systems import inv
 
@@ -183,6 +195,8 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     Array([120., 120.], dtype=float32)
     """
     xs = [operand(a, "multi_dot") for a in arrays]
+    if not xs:
+        raise ValueError(f"multi_dot takes one array or more{at_user()}")
     names = [chr(ord_) for ord_ in range(ord("a"), ord("a") + len(xs) + 1)]
     terms = [names[i] + names[i + 1] for i in range(len(xs))]
     if xs[0].ndim == 1:
@@ -203,6 +217,19 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         if x.shape[axis] != 3:
             raise ValueError(f"cross of {described(x)}: axis {axis} must have 3 elements{at_user()}")
     return contraction.cross(x1, x2, axis=axis)
+
+
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of each element of a vector (m,) with each of another (n,), as a matrix (m, n).
+
+    >>> linalg.outer(tnp.array([1, 2]), tnp.array([3, 4, 5]))
+    Array([[ 3,  4,  5],
+           [ 6,  8, 10]], dtype=int32)
+    """
+    for x in (operand(x1, "outer"), operand(x2, "outer")):
+        if x.ndim != 1:
+            raise ValueError(f"outer takes vectors, not {described(x)}{at_user()}")
+    return contraction.outer(x1, x2)
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:

@@ -13,7 +13,7 @@ from ..numpy.conversion import array
 from ..numpy.creation import eye
 from ..numpy.floats import conjugate
 from ..numpy.indexing import take
-from ..numpy.rearranging import pad
+from ..numpy.padding import pad
 from ..numpy.shapes import atleast_2d
 from ..trace import dtype as dtypes
 from ..trace import operators as o

@@ -110,7 +110,8 @@ def lstsq(
     >>> rank, singular.round(3)
     (Array(2, dtype=int32), Array([2., 1.], dtype=float32))
     """
-    from ..numpy.functional import finfo
+    from ..numpy.dtype_queries import finfo
+    from ..numpy.reductions import max as max_
     from ..numpy.reductions import sum as sum_
 
     x, y = promoted(inexact(a, "lstsq"), inexact(b, "lstsq"))
@@ -122,7 +123,7 @@ def lstsq(
     m, n = x.shape
     share = float(finfo(x.dtype).eps) * max(m, n) if rcond is None else rcond
     u, s, vh = svd(x, full_matrices=False)
-    counts = s > s[0] * share
+    counts = s > max_(s, initial=0) * share
     inverse = o.to_dtype(where(counts, 1 / where(counts, s, 1), 0), x.dtype)
     coordinates = o.matmul(u.T.conj(), right) * expand_dims(inverse, -1)
     found = o.matmul(vh.T.conj(), coordinates)

@@ -72,19 +72,12 @@ from .conversion import (
     from_dlpack,
 )
 from .creation import (
-    arange,
     empty,
     empty_like,
     eye,
-    fromfunction,
     full,
     full_like,
-    geomspace,
     identity,
-    indices,
-    linspace,
-    logspace,
-    meshgrid,
     ones,
     ones_like,
     tri,
@@ -100,6 +93,15 @@ from .cumulative import (
     ediff1d,
     gradient,
     trapezoid,
+)
+from .dtype_queries import (
+    can_cast,
+    finfo,
+    iinfo,
+    isdtype,
+    issubdtype,
+    promote_types,
+    result_type,
 )
 from .elementary import (
     acos,
@@ -161,48 +163,14 @@ from .floats import (
     signbit,
     trunc,
 )
-from .functional import (
-    allclose,
-    apply_along_axis,
-    array_equal,
-    array_equiv,
-    can_cast,
-    finfo,
-    iinfo,
-    iscomplex,
-    iscomplexobj,
-    isdtype,
-    isreal,
-    isrealobj,
-    isscalar,
-    issubdtype,
-    iterable,
-    ndim,
-    piecewise,
-    promote_types,
-    result_type,
-    shape,
-    size,
-    vectorize,
-)
 from .indexing import (
-    argwhere,
     choose,
-    compress,
-    delete,
-    extract,
-    flatnonzero,
-    insert,
-    ix_,
-    nonzero,
     place,
     put,
     put_along_axis,
-    ravel_multi_index,
     select,
     take,
     take_along_axis,
-    unravel_index,
 )
 from .joining import (
     append,
@@ -260,11 +228,46 @@ from .ordering import (
     sort_complex,
     top_k,
 )
+from .padding import pad
+from .positions import (
+    argwhere,
+    compress,
+    delete,
+    extract,
+    flatnonzero,
+    insert,
+    ix_,
+    nonzero,
+    ravel_multi_index,
+    unravel_index,
+)
+from .queries import (
+    allclose,
+    array_equal,
+    array_equiv,
+    iscomplex,
+    iscomplexobj,
+    isreal,
+    isrealobj,
+    isscalar,
+    iterable,
+    ndim,
+    shape,
+    size,
+)
+from .ranges import (
+    arange,
+    fromfunction,
+    geomspace,
+    indices,
+    linspace,
+    logspace,
+    meshgrid,
+)
 from .rearranging import (
     flip,
     fliplr,
     flipud,
-    pad,
     repeat,
     resize,
     roll,
@@ -369,6 +372,11 @@ if _TYPE_CHECKING:
         load,
         save,
         savez,
+    )
+    from .functional import (
+        apply_along_axis,
+        piecewise,
+        vectorize,
     )
     from .grids import (
         apply_over_axes,
@@ -486,6 +494,7 @@ _ON_DEMAND: dict[str, tuple[str, str | None]] = {
         name: (f".{module}", name)
         for module, names in {
             "files": "frombuffer fromfile fromiter fromstring load save savez",
+            "functional": "apply_along_axis piecewise vectorize",
             "grids": "apply_over_axes bartlett blackman block c_ diag_indices_from dsplit hamming hanning "
             "index_exp kaiser mask_indices mgrid ogrid r_ s_ tril_indices_from triu_indices_from",
             "histograms": "histogram histogram2d histogram_bin_edges histogramdd",

@@ -131,6 +131,15 @@ def check_real(what: str, *arrays: Array) -> None:
             )
 
 
+def converted(x: Any) -> Array:
+    """A list of numbers and arrays as `array` takes it, and anything else as an argument."""
+    if isinstance(x, (list, tuple)):
+        from .conversion import array
+
+        return array(x)
+    return o.operand(x)
+
+
 def sequence(xs: Any, what: str) -> list[Array]:
     """A sequence of arrays, or the slices of one array along its first axis."""
     if isinstance(xs, (Array, np.ndarray)):
@@ -140,7 +149,7 @@ def sequence(xs: Any, what: str) -> list[Array]:
         return [getitem(whole, i) for i in range(whole.shape[0])]
     if is_scalar(xs) or not hasattr(xs, "__iter__"):
         raise TypeError(f"{what} takes a sequence of arrays, not a {type(xs).__name__}{at_user()}")
-    return [o.operand(np.asarray(x)) if isinstance(x, (list, tuple)) else o.operand(x) for x in xs]
+    return [converted(x) for x in xs]
 
 
 def promoted(*xs: Any) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,20 @@ def _convert(x: Any, dtype: DTypeLike) -> Array:
             x = from_dlpack(x)
         elif hasattr(x, "__array__") or hasattr(x, "__jax_array__") or not hasattr(x, "__len__"):
             x = as_array(x)
+        elif isinstance(x, Sequence) and not isinstance(x, str) and not _is_buffer(x):
+            return _from_list(list(x), dtype)  # a range, for example
         else:
-            x = as_array(np.asarray(x))  # a range, a buffer, ...
+            x = as_array(np.asarray(x))
     result = o.operand(x)
     return result if dtype is None else cast(result, dtype)
+
+
+def _is_buffer(x: Any) -> bool:
+    try:
+        memoryview(x)
+    except TypeError:
+        return False
+    return True
 
 
 def _apart(result: Array, source: Any) -> Array:

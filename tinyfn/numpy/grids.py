@@ -14,10 +14,10 @@ from .arithmetic import abs as abs_
 from .arithmetic import multiply, subtract
 from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand, promoted
 from .conversion import array
-from .creation import arange, linspace, meshgrid
 from .elementary import cos, sqrt
 from .joining import concatenate, stack
 from .joining import split as split_
+from .ranges import arange, linspace, meshgrid
 from .shapes import atleast_1d, expand_dims
 from .triangles import tril_indices, triu_indices
 
@@ -65,7 +65,8 @@ mgrid, ogrid = _Grid(False), _Grid(True)
 class _Joined:
     """`r_[0:3, 5, x]`: slices, numbers and arrays one after another; `c_` as the columns of a matrix.
 
-    Text in front, "axis,axes,place", says which axis to join along, how many axes arrays have at least, and where their own go.
+    Text in front, "axis,axes,place", says which axis to join along, how many axes arrays have at least, and where their own go;
+    "r" and "c" make a matrix of one row or column of what is 1-d.
 
     >>> tnp.r_[0:3, 9, tnp.array([1, 2])]
     Array([0, 1, 2, 9, 1, 2], dtype=int32)
@@ -83,13 +84,19 @@ class _Joined:
     def __getitem__(self, key: Any) -> Array:
         parts = key if isinstance(key, tuple) else (key,)
         axis, axes, place = (-1, 2, 0) if self._columns else (0, 1, -1)
-        if isinstance(parts[0], str):
+        matrix = parts[0] if isinstance(parts[0], str) and parts[0] in ("r", "c") else None
+        if matrix:
+            parts = parts[1:]
+        elif isinstance(parts[0], str):
             axis, axes, place = _directive(parts[0], axis, axes, place)
             parts = parts[1:]
         if any(isinstance(part, str) for part in parts):
             raise ValueError(f"r_ and c_: text may stand first alone{at_user()}")
         arrays = [atleast_1d(_range(part) if isinstance(part, slice) else array(part)) for part in parts]
-        return concatenate([_with_axes(a, axes, place) for a in arrays], axis)
+        result = concatenate([_with_axes(a, axes, place) for a in arrays], axis)
+        if matrix and result.ndim == 1:
+            return expand_dims(result, 0 if matrix == "r" else 1)
+        return result
 
 
 def _directive(text: str, *defaults: int) -> tuple[int, ...]:
@@ -208,7 +215,7 @@ def mask_indices(
     (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
     """
     from .creation import ones
-    from .indexing import nonzero
+    from .positions import nonzero
 
     return nonzero(mask_func(ones((n, n)), k), size=size)
 

@@ -16,11 +16,11 @@ from ..trace.index import reshape
 from ..trace.indexing import AtIndex, getitem
 from .arithmetic import add, divide, multiply, subtract
 from .common import ArrayLike, at_user, cast, described, full_of, inexact, operand, promoted
-from .creation import linspace
 from .cumulative import diff
 from .joining import stack, unstack
 from .logic import bitwise_and, equal, less_equal, where
 from .ordering import searchsorted
+from .ranges import linspace
 from .reductions import max as max_
 from .reductions import min as min_
 from .reductions import sum as sum_

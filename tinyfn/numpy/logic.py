@@ -273,7 +273,7 @@ def where(
     Array(0., dtype=float32)
     """
     if x is None and y is None:
-        from .indexing import nonzero
+        from .positions import nonzero
 
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:

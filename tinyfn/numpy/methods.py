@@ -15,6 +15,7 @@ from . import (
     floats,
     indexing,
     ordering,
+    positions,
     rearranging,
     reductions,
     shapes,
@@ -158,7 +159,7 @@ _METHODS: dict[str, Any] = {
     "take": indexing.take,
     "sort": ordering.sort,
     "argsort": ordering.argsort,
-    "nonzero": indexing.nonzero,
+    "nonzero": positions.nonzero,
     "searchsorted": ordering.searchsorted,
     "choose": indexing.choose,
 }

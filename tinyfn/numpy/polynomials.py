@@ -131,6 +131,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     Array([1., 1., 1., 7.], dtype=float32)
     """
     x = inexact(_vector(p, "polyint"), "polyint")
+    if m < 0:
+        raise ValueError(f"polyint: m={m} must be 0 or more{at_user()}")
     constants = full_of(0, x.dtype, (m,)) if k is None else o.broadcast_to(_vector(k, "polyint"), (m,))
     for i in range(m):
         n = x.shape[0]
@@ -146,6 +148,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     Array([ 1.,  1., -2.], dtype=float32)
     """
     zeros = inexact(seq_of_zeros, "poly")
+    zeros = zeros if zeros.ndim else zeros[None]
     if zeros.ndim == 2:
         from ..linalg import eigvals
 
@@ -211,8 +214,8 @@ def polyfit(
     """
     from ..linalg import inv, lstsq
     from .arithmetic import square
+    from .dtype_queries import finfo
     from .elementary import sqrt
-    from .functional import finfo
     from .reductions import sum as sum_
 
     at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))

@@ -1,8 +1,7 @@
-"""Elements repeated, reversed, rotated, and added around."""
+"""Elements repeated, reversed and rotated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,7 +13,6 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.errors import ConcretizationError
 from ..trace.index import reshape as reshaped
-from .arithmetic import add, multiply
 from .common import (
     ArrayLike,
     Axis,
@@ -24,7 +22,7 @@ from .common import (
     bind,
     cast,
     concatenate_arrays,
-    described,
+    converted,
     full_of,
     iota,
     number,
@@ -122,7 +120,7 @@ def repeat(
         x, axis = ravel(x), 0
     place = axis_of(axis, x.ndim, "repeat")
     n = x.shape[place]
-    if isinstance(repeats, (int, np.integer)) and total_repeat_length is None:
+    if isinstance(repeats, (int, np.integer)) and repeats >= 0 and total_repeat_length is None:
         count = int(repeats)
         shape = (*x.shape[: place + 1], count, *x.shape[place + 1 :])
         axes = tuple([i for i in range(len(shape)) if i != place + 1])
@@ -133,9 +131,7 @@ def repeat(
     from .ordering import searchsorted
 
     if total_repeat_length is not None:
-        counts = o.broadcast_to(
-            ravel(o.operand(np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats)), (n,)
-        )
+        counts = o.broadcast_to(ravel(converted(repeats)), (n,))
         ends = cumsum(cast(counts, dtypes.int32))
         places = searchsorted(ends, iota(dtypes.int32, (total_repeat_length,), 0), side="right")
         return take(x, places, place, mode="clip")
@@ -144,7 +140,12 @@ def repeat(
             "repeat elements by it (the result's size would depend on it: give `total_repeat_length`)",
             ConcretizationError,
         )
-    known = np.broadcast_to(np.asarray(repeats).reshape(-1), (n,))
+    known = np.asarray(repeats).reshape(-1)
+    if known.size not in (1, n) or (known < 0).any():
+        raise ValueError(
+            f"repeat: {repeats} is not how often, 0 or more, each of {n} elements is repeated{at_user()}"
+        )
+    known = np.broadcast_to(known, (n,))
     return take(x, np.repeat(np.arange(n), known), place)
 
 
@@ -233,129 +234,3 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     if turns == 1:
         return swapaxes(flip(x, second), first, second)
     return flip(swapaxes(x, first, second), second)
-
-
-def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
-    """The array with elements before and after it: `pad_width` is n, (before, after), or one such pair for each axis.
-
-    Modes: "constant" (with `constant_values`), "edge", "reflect" and "symmetric", "wrap", "empty" (zeros), "linear_ramp" (with
-    `end_values`), "maximum", "minimum" and "mean".
-
-    >>> x = tnp.array([1, 2, 3])
-    >>> tnp.pad(x, 2)
-    Array([0, 0, 1, 2, 3, 0, 0], dtype=int32)
-    >>> tnp.pad(x, (1, 2), constant_values=9)
-    Array([9, 1, 2, 3, 9, 9], dtype=int32)
-    >>> tnp.pad(x, 2, mode="reflect"), tnp.pad(x, 2, mode="symmetric")
-    (Array([3, 2, 1, 2, 3, 2, 1], dtype=int32), Array([2, 1, 1, 2, 3, 3, 2], dtype=int32))
-    >>> tnp.pad(tnp.zeros((2, 3)), ((0, 0), (1, 2))).shape
-    (2, 6)
-    """
-    x = operand(array, "pad")
-    if isinstance(pad_width, dict):
-        pairs = [(0, 0)] * x.ndim
-        for axis, amount in pad_width.items():
-            pairs[axis_of(axis, x.ndim, "pad")] = tuple(np.broadcast_to(np.asarray(amount), (2,)).tolist())
-    else:
-        pairs = [tuple(pair) for pair in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()]
-    if any(not isinstance(n, int) or n < 0 for pair in pairs for n in pair):
-        raise ValueError(f"pad: widths must be integers that are 0 or more, not {pad_width}{at_user()}")
-    allowed = {"constant": {"constant_values"}, "linear_ramp": {"end_values"}}.get(mode, set())
-    if set(kwargs) - allowed:
-        raise ValueError(
-            f"pad: mode {mode!r} does not take {', '.join(sorted(set(kwargs) - allowed))}{at_user()}"
-        )
-    if mode in ("constant", "empty"):
-        return _pad_constant(x, pairs, kwargs.get("constant_values", 0))
-    if mode not in ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean"):
-        raise ValueError(f"pad: there is no mode {mode!r}{at_user()}")
-    for axis, (before, after) in enumerate(pairs):
-        if before or after:
-            x = _pad_axis(x, axis, before, after, mode, kwargs.get("end_values", 0))
-    return x
-
-
-def _pad_constant(x: Array, pairs: Sequence[tuple[int, ...]], values: Any) -> Array:
-    if isinstance(values, (tuple, list, np.ndarray)):
-        per_axis: Any = np.broadcast_to(np.asarray(values), (x.ndim, 2))
-        if len({v.item() for v in per_axis.reshape(-1)}) > 1:
-            for axis, (before, after) in enumerate(pairs):
-                for side, amount in ((0, before), (1, after)):
-                    one = [(0, 0)] * x.ndim
-                    one[axis] = (amount, 0) if side == 0 else (0, amount)
-                    x = _pad_constant(x, one, per_axis[axis, side].item())
-            return x
-        values = per_axis.reshape(-1)[0].item() if per_axis.size else 0
-    value = cast(values, x.dtype)
-    amounts = {
-        "low": tuple([p[0] for p in pairs]),
-        "high": tuple([p[1] for p in pairs]),
-        "interior": (0,) * x.ndim,
-    }
-    return bind(prims.pad, (x, value), amounts)
-
-
-def _pad_axis(x: Array, axis: int, before: int, after: int, mode: str, end_values: Any) -> Array:
-    n = x.shape[axis]
-    if n == 0:
-        raise ValueError(
-            f"pad: axis {axis} of {described(x)} is empty: mode {mode!r} needs elements{at_user()}"
-        )
-    if mode in ("edge", "linear_ramp", "maximum", "minimum", "mean"):
-        ends = [slice_axis(x, axis, 0, 1), slice_axis(x, axis, n - 1, n)]
-        if mode in ("maximum", "minimum", "mean"):
-            from . import reductions, statistics
-
-            functions: dict[str, Any] = {
-                "maximum": reductions.max,
-                "minimum": reductions.min,
-                "mean": statistics.mean,
-            }
-            value = functions[mode](x, axis, keepdims=True)
-            if dtypes.is_integer(x.dtype):
-                value = cast(bind(prims.round, (value,), {}) if mode == "mean" else value, x.dtype)
-            ends = [value, value]
-        parts = []
-        for side, (amount, end) in enumerate(zip((before, after), ends, strict=True)):
-            spread = o.broadcast_to(end, (*x.shape[:axis], amount, *x.shape[axis + 1 :]))
-            if mode == "linear_ramp" and amount:
-                target = np.broadcast_to(np.asarray(end_values), (x.ndim, 2))[axis, side].item()
-                numbers = np.arange(amount) if side == 0 else np.arange(amount - 1, -1, -1)
-                share = (numbers / amount).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-                wide = o.to_dtype(spread, dtypes.float32) if not dtypes.is_float(x.dtype) else spread
-                ramp = add(
-                    multiply(wide, o.operand(share.astype(wide.dtype))),
-                    o.operand(((1 - share) * target).astype(wide.dtype)),
-                )
-                spread = cast(
-                    bind(prims.floor, (ramp,), {}) if not dtypes.is_float(x.dtype) else ramp, x.dtype
-                )
-            parts.append(spread)
-        return concatenate_arrays([parts[0], x, parts[1]], axis)
-    positions = np.arange(-before, n + after)
-    if mode == "wrap":
-        positions = positions % n
-    elif mode == "symmetric":
-        positions = positions % (2 * n)
-        positions = np.minimum(positions, 2 * n - 1 - positions)
-    elif n == 1:
-        positions = np.zeros_like(positions)
-    else:
-        positions = positions % (2 * n - 2)
-        positions = np.minimum(positions, 2 * n - 2 - positions)
-    from .indexing import take
-
-    if before <= n - 1 and after <= n - 1:
-        # Whole runs of neighbours, forwards or backwards: slices rather than a gather.
-        parts = [_run(x, axis, positions[:before]), x, _run(x, axis, positions[before + n :])]
-        return concatenate_arrays(parts, axis)
-    return take(x, positions, axis)
-
-
-def _run(x: Array, axis: int, positions: np.ndarray[Any, Any]) -> Array:
-    """The elements at neighbouring positions, in rising or falling order."""
-    if positions.size == 0:
-        return slice_axis(x, axis, 0, 0)
-    low, high = int(positions.min()), int(positions.max()) + 1
-    part = slice_axis(x, axis, low, high)
-    return part if positions[0] <= positions[-1] else bind(prims.flip, (part,), {"axes": (axis,)})

@@ -144,6 +144,8 @@ def _axis(a: ArrayLike, axis: int | None, bitorder: str, what: str) -> tuple[Arr
     if bitorder not in ("big", "little"):
         raise ValueError(f"{what}: bitorder must be 'big' or 'little', not {bitorder!r}{at_user()}")
     x = operand(a, what)
+    if x.dtype.kind not in "biu":
+        raise TypeError(f"{what} takes integers or bools, not {described(x)}{at_user()}")
     return (reshape(x, (x.size,)), 0) if axis is None else (x, axis_of(axis, x.ndim, what))
 
 

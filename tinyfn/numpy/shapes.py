@@ -40,6 +40,8 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     """
     x = operand(a, "reshape")
     sizes: list[Any] = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    if any(isinstance(n, float) for n in sizes):
+        raise TypeError(f"reshape: a shape is made of integers, not {tuple(sizes)}{at_user()}")
     sizes = [n if is_symbolic(n) else operator.index(n) for n in sizes]
     unknown = [i for i, n in enumerate(sizes) if not is_symbolic(n) and n == -1]
     if len(unknown) > 1 or any(not is_symbolic(n) and n < -1 for n in sizes):
@@ -146,6 +148,8 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """
     x = operand(a, "rollaxis")
     place = axis_of(axis, x.ndim, "rollaxis")
+    if not -x.ndim <= start <= x.ndim:
+        raise ValueError(f"rollaxis: start={start} is no position among {x.ndim} axes{at_user()}")
     target = start + x.ndim if start < 0 else start
     return move_axis(x, place, target - 1 if target > place else target)
 

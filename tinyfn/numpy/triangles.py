@@ -135,7 +135,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     return diag(ravel(v), k)
 
 
-def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """The array with its main diagonal replaced by `val`, repeated as needed; it needs inplace=False, since arrays do not change.
 
     With `wrap` a tall matrix has another diagonal after each one, a row between them.
