@@ -151,9 +151,10 @@ def _edges(x: Array, axis: int) -> tuple[Array, Array]:
 
 def _statistics(x: Array, axis: int, mode: str, lengths: tuple[Any, Any]) -> tuple[Array, Array]:
     """A statistic of the first and of the last elements along an axis, in x's dtype."""
+    from .quantiles import median
     from .reductions import max as max_
     from .reductions import min as min_
-    from .statistics import mean, median
+    from .statistics import mean
 
     functions: dict[str, Callable[..., Array]] = {
         "maximum": max_,
