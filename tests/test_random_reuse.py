@@ -13,7 +13,7 @@ import pytest
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn import disable_jit, grad, jit, lax, random, vmap
+from tinyfn import checkpoint, disable_jit, grad, jit, lax, random, vmap
 from tinyfn.random import KeyReuseError, check_key_reuse
 
 
@@ -151,8 +151,71 @@ def one_in_all_lanes(key: Any) -> Any:
     return vmap(random.normal)(tnp.stack([key, key])).sum()
 
 
-# Found wrong where a loop runs step by step, and not under grad and vmap, where its body is traced once.
-STEP_BY_STEP = ("carried_on", "in_a_while_loop", "after_a_loop")
+def split_until_large(key: Any) -> Any:
+    def step(s: Any) -> Any:
+        following, own = random.split(s[0])
+        return following, s[1] + 0.1 + abs(random.normal(own))
+
+    return lax.while_loop(lambda s: s[1] < 2, step, (key, np.float32(0)))[1]
+
+
+def in_some_lanes_again(key: Any) -> Any:
+    """The second step uses the key of the first one, in lanes that have a second step."""
+
+    def step(s: Any) -> Any:
+        i, k, total = s
+        return i + 1, lax.select(i == 1, random.split(k)[0], k), total + 0.1 + abs(random.normal(k))
+
+    return lax.while_loop(lambda s: s[2] < 2, step, (0, random.clone(key), np.float32(0)))[2]
+
+
+def in_nested_loops(key: Any) -> Any:
+    def inner(k: Any, _: Any) -> Any:
+        following, own = random.split(k)
+        return following, random.normal(own)
+
+    def outer(k: Any, _: Any) -> Any:
+        first, second = random.split(k)
+        return first, lax.scan(inner, second, None, length=2)[1].sum()
+
+    return lax.scan(outer, key, None, length=2)[1].sum()
+
+
+def in_nested_loops_again(key: Any) -> Any:
+    outer = lambda k, _: (k, lax.map(lambda i: random.normal(random.fold_in(k, i)), np.arange(2)).sum())
+    return lax.scan(outer, key, None, length=2)[1].sum()
+
+
+def in_a_branch_of_a_loop(key: Any) -> Any:
+    def step(state: Any, i: Any) -> Any:
+        following, own = random.split(state)
+        return following, lax.cond(i == 1, random.normal, lambda k: np.float32(0), own)
+
+    return lax.scan(step, key, np.arange(3))[1].sum()
+
+
+def handed_to_a_branch_again(key: Any) -> Any:
+    test = random.normal(key) < 100
+    return lax.cond(test, random.normal, lambda k: np.float32(0), key)
+
+
+def in_a_checkpointed_loop(key: Any) -> Any:
+    return checkpoint(in_carry)(key)
+
+
+def in_a_checkpointed_loop_again(key: Any) -> Any:
+    return checkpoint(carried_on)(key)
+
+
+def in_a_checkpointed_while_loop(key: Any) -> Any:
+    return checkpoint(split_until_large)(key)
+
+
+def over_a_traced_range(key: Any) -> Any:
+    last = (random.fold_in(key, 5) == key).astype("int32") + 3
+    return lax.fori_loop(0, last, lambda i, total: total + random.normal(key), np.float32(0))
+
+
 CASES: dict[str, tuple[Callable[[Any], Any], bool]] = {
     f.__name__: (f, wrong)
     for f, wrong in (
@@ -162,26 +225,34 @@ CASES: dict[str, tuple[Callable[[Any], Any], bool]] = {
         (carried_on, True), (carried_and_used_twice, True), (stepped_over_twice, True), (in_a_while_loop, True),
         (after_a_loop, True), (mapped_twice, True), (mapped_and_indexed, True), (mapped_once, False), (shared_by_lanes, False),
         (folded_in_lanes, False), (one_in_all_lanes, True),
+        (split_until_large, False), (in_some_lanes_again, True), (in_nested_loops, False), (in_nested_loops_again, True),
+        (in_a_branch_of_a_loop, False), (handed_to_a_branch_again, True), (in_a_checkpointed_loop, False),
+        (in_a_checkpointed_loop_again, True), (over_a_traced_range, True), (in_a_checkpointed_while_loop, False),
     )
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["eager", "jit", "grad", "vmap"])
+@pytest.mark.parametrize("way", ["eager", "jit", "grad", "vmap", "grad of vmap"])
 @pytest.mark.parametrize("name", CASES)
 def test_uses(name: str, way: str) -> None:
     function, wrong = CASES[name]
     key = random.key(3)
+    if "grad" in way and name == "in_a_checkpointed_while_loop":
+        return  # it has no reverse mode
     if way == "grad":
         run: Any = lambda: grad(lambda x: x * function(key))(np.float32(1.0))
     elif way == "vmap":
         keys = random.split(key, 2)
         run = lambda: vmap(function)(keys)
+    elif way == "grad of vmap":
+        keys = random.split(key, 2)
+        run = lambda: grad(lambda x: (vmap(function)(keys) * x).sum())(np.float32(1.0))
     else:
         called = jit(function) if way == "jit" else function
         run = lambda: called(key)
     expected = run()
     with check_key_reuse():
-        if wrong and not (way in ("grad", "vmap") and name in STEP_BY_STEP):
+        if wrong:
             with pytest.raises(KeyReuseError, match=r"test_random_reuse\.py"):
                 run()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,11 @@ def _branch(what: str, index: Array, functions: Sequence[Function], operands: Se
                 f"{what} takes functions as branches, not a {type(function).__name__}; at {user_line()}: operands come after them"
             )
     if one_by_one.is_wanted():
-        return one_by_one.branch(index, functions, operands)
+        chosen = one_by_one.branch(index, functions)
+        if chosen is not None:
+            return chosen(*operands)
+        # What the branches close over is known outside of their traces, as operands are not.
+        functions, operands = [_closed_over(function, operands) for function in functions], ()
     given = Arguments(what, functions[0], operands, {}, None, operators.operand)
     traces = with_tokens([trace_branch(what, function, given, given.name) for function in functions])
     _check_structures(what, functions, traces)
@@ -96,6 +101,14 @@ def _branch(what: str, index: Array, functions: Sequence[Function], operands: Se
         cond_op, [index, *closed_over, *given.arrays], weak, branches=tuple(graphs), any_lane=False
     )
     return pytree.unflatten(traces[0].out_tree, results)
+
+
+def _closed_over(function: Function, operands: Sequence[Any]) -> Function:
+    @wraps(function)
+    def closed() -> Any:
+        return function(*operands)
+
+    return closed
 
 
 def _name(what: str, functions: Sequence[Function], i: int) -> str:

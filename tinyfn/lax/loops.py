@@ -85,7 +85,7 @@ def _scan(
             )
         return result[0], result[1]
 
-    if length and one_by_one.is_wanted():
+    if type(length) is int and length and one_by_one.is_wanted():
         return one_by_one.scan(
             step, pytree.unflatten(carry.tree, carry.arrays), given.arrays, length, bool(reverse)
         )
@@ -183,7 +183,13 @@ def _while(
 ) -> Any:
     """`while_loop`, with a step that calls body_fun, which errors name."""
     if one_by_one.is_wanted():
-        return one_by_one.while_loop(cond_fun, step, pytree.unflatten(carry.tree, carry.arrays), max_steps)
+        value = pytree.unflatten(carry.tree, carry.arrays)
+        value, taken, done = one_by_one.while_loop(cond_fun, step, value, max_steps)
+        if done:
+            return value
+        names, carry = carry.names, Carry(what, body_fun, value)
+        carry.names = names
+        max_steps = None if max_steps is None else max_steps - taken
     body, _ = trace_loop(what, body_fun, carry, (), lambda value, _: (step(value), None))
     condition = trace_function(
         cond_fun,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..lax.one_by_one import in_traces, outermost, running
 from ..trace import dtype as dtypes
+from ..trace import operators, prims
 from ..trace.array import Array, as_array
 from ..trace.errors import user_line
 from ..trace.switches import disable_jit
 from ..trace.tracing import Trace, Tracer, current_trace
-from ..transforms.lanes import outside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,6 +24,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _LOOPS = ("scan", "while_loop", "fori_loop", "map")
 # Only one branch is taken, and a function is traced several times for its rules: a use counts in its own trace only.
 _TRACED_APART = ("cond", "switch", "custom_jvp", "custom_vjp")
+
+
+# The words of a key in a lane that is done.
+_UNUSED = (0xFFFFFFFF, 0xFFFFFFFF)
 
 
 class KeyReuseError(RuntimeError):
@@ -42,18 +48,34 @@ def _identities(key: Any) -> list[tuple[Any, str]]:
     """What the key is known by, and how a message calls it: its words (of a key in vmap, those in all lanes) if they are known,
     else its node in its trace."""
     array = as_array(key)
-    while isinstance(array, Tracer):
-        around = outside(array)
-        if around is None:
-            return [((array.context, array.uop), f"a key traced in {array.context.transform}")]
-        array = around
-    value = array.value
+    found = outermost(array)
+    if isinstance(found, Tracer):
+        return [((found.context, found.uop), f"a key traced in {found.context.transform}")]
+    words = _words(found)
+    if len(words) > 1:
+        # Lanes of a mapped loop that have come to its end use no key, though they take part in the step.
+        for test in running():
+            array = _used_where(test, array)
+        masked = outermost(array)
+        kept = words if isinstance(masked, Tracer) else _words(masked)
+        words = [pair for pair in kept if pair != _UNUSED] if len(kept) == len(words) else words
+    return [(pair, f"the key with the words {pair[0]}, {pair[1]}") for pair in words]
+
+
+def _words(keys: Array) -> list[tuple[int, int]]:
+    value = keys.value
     if value.dtype == dtypes.key:
         value = np.ascontiguousarray(value).view(np.uint32).reshape(*value.shape, 2)
     if value.dtype != dtypes.uint32 or value.shape[-1:] != (2,):
         return []  # not keys: the function that is given it says so
-    words = [(int(high), int(low)) for high, low in value.reshape(-1, 2)]
-    return [(pair, f"the key with the words {pair[0]}, {pair[1]}") for pair in words]
+    return [(int(first), int(second)) for first, second in value.reshape(-1, 2)]
+
+
+def _used_where(test: Array, keys: Array) -> Array:
+    """Keys where a number is true, else ones that are not used."""
+    unused = np.array(_UNUSED, np.uint32)
+    unused = unused.view(dtypes.key)[0] if keys.dtype is dtypes.key else unused
+    return cast("Array", prims.where(operators.broadcast_to(test, keys.shape), keys, as_array(unused)))
 
 
 def _traces_within(owner: Any) -> list[Trace]:
@@ -71,8 +93,9 @@ class check_key_reuse:
     A use is to draw numbers from a key or to split it; `fold_in` is none, since its other argument makes new keys. Keys are
     told apart by their words, so that `key(0)` made twice is one key, as are copies. `clone` allows one more use. Jitted
     functions, loops and branches run one operation at a time within the block (see `tinyfn.disable_jit`), which is slow but
-    sees every use in every step. Under `vmap` the keys of all lanes are used at once. In a loop under `vmap`
-    or `grad`, whose body is traced once, keys that the body gets are followed within one step only.
+    sees every use in every step, also under `grad` and `vmap`, where loops are unrolled. Under `vmap` the keys of all lanes are
+    used at once. In a while loop whose condition is not known when it is traced, as in a checkpointed function, keys are
+    followed within one step only.
 
     >>> key = random.key(0)
     >>> with random.check_key_reuse():
@@ -88,10 +111,12 @@ class check_key_reuse:
 
     def __enter__(self) -> None:
         self._before, _local.uses = _local.uses, {}
-        self._jit = disable_jit()
+        self._loops = ExitStack()
+        self._loops.enter_context(disable_jit())
+        self._loops.enter_context(in_traces())
 
     def __exit__(self, *_: Any) -> None:
-        self._jit.__exit__()
+        self._loops.close()
         _local.uses = self._before
 
 
