@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,30 @@ def test_arguments_that_say_nothing_here() -> None:
     assert tnp.linalg.lstsq(singular, np.ones(3), numpy_resid=True)[1].shape == (0,)
     with pytest.raises(NotImplementedError, match="edge_order"):
         tnp.gradient(x, edge_order=2)
+
+
+def test_results_are_not_written_into_out() -> None:
+    """Every function that has NumPy's `out` refuses to be given one, instead of leaving it as it is."""
+    functions = {
+        name: getattr(tnp, name)
+        for name in tnp.__all__
+        if inspect.isfunction(getattr(tnp, name))
+        and "out" in inspect.signature(getattr(tnp, name)).parameters
+    }
+    functions |= {f"add.{name}": getattr(tnp.add, name) for name in ("reduce", "accumulate", "reduceat")}
+    assert len(functions) > 40
+    x = tnp.ones((2, 2))
+    for function in functions.values():
+        needed = [
+            p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind < 2
+        ]
+        with pytest.raises(TypeError, match=r"\w+: `out` must be None; at .*test_options"):
+            function(*[x] * len(needed), out=np.zeros(2))
+    with pytest.raises(TypeError, match="sum: `out` must be None"):
+        x.sum(out=np.zeros(()))
+
+
+def test_sort_has_no_fields_to_order_by() -> None:
+    for function in (tnp.sort, tnp.argsort):
+        with pytest.raises(ValueError, match="`order` names fields"):
+            function(tnp.ones(2), order="f")

@@ -44,6 +44,14 @@ def check_device(device: Any, what: str) -> None:
         raise ValueError(f"{what}: there is no device {device!r}; arrays are on 'cpu'{at_user()}")
 
 
+def no_out(what: str, out: object) -> None:
+    """Raise TypeError if a function that has NumPy's argument `out` is given one."""
+    if out is not None:
+        raise TypeError(
+            f"{what}: `out` must be None{at_user()}: arrays do not change, so take the result that is returned"
+        )
+
+
 def operand(x: Any, what: str) -> Array:
     """An argument as an array; lists raise a TypeError that names the function."""
     if isinstance(x, (list, tuple)):

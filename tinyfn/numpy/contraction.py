@@ -24,6 +24,7 @@ from .common import (
     concatenate_arrays,
     described,
     inexact,
+    no_out,
     operand,
     operands,
     slice_axis,
@@ -157,6 +158,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     Array([[  1,  10, 100],
            [  2,  20, 200]], dtype=int32)
     """
+    no_out("outer", out)
     x, y = operands("outer", a, b)
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 

@@ -31,6 +31,7 @@ from .common import (
     described,
     full_of,
     inexact,
+    no_out,
     operand,
     promoted,
     slice_axis,
@@ -63,6 +64,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
     Array([[1, 2],
            [4, 6]], dtype=int32)
     """
+    no_out("cumsum", out)
     x, place = _cumulative(a, axis, dtype, "cumsum")
     return bind(prims.cumsum, (x,), {"axis": place, "reverse": False})
 
@@ -76,6 +78,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     Array([[ 1,  2],
            [ 3, 12]], dtype=int32)
     """
+    no_out("cumprod", out)
     x, place = _cumulative(a, axis, dtype, "cumprod")
     wide = o.to_dtype(x, dtypes.accumulator(x.dtype)) if dtypes.is_float(x.dtype) else x
     n = x.shape[place]

@@ -9,7 +9,7 @@ from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
 from .arithmetic import absolute, add, divide, floor_divide, multiply, negative, remainder, subtract
-from .common import ArrayLike, bind, cast, floats, inexact, number, operand, promoted, unary
+from .common import ArrayLike, bind, cast, floats, inexact, no_out, number, operand, promoted, unary
 from .elementary import arctan2, exp2, rad2deg
 from .logic import (
     bitwise_and,
@@ -87,6 +87,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     >>> tnp.round(tnp.array([15, 25, 149]), -1)
     Array([ 20,  20, 150], dtype=int32)
     """
+    no_out("round", out)
     x = number(a, "round")
     if dtypes.kind(x.dtype) == "complex":
         return _by_parts(lambda part: round(part, decimals), x)

@@ -27,6 +27,7 @@ from .common import (
     converted,
     described,
     iota,
+    no_out,
     number,
     operand,
     promoted,
@@ -66,6 +67,7 @@ def take(
     >>> tnp.take(x, tnp.array([0, 7]), mode="wrap")
     Array([1., 2.], dtype=float32)
     """
+    no_out("take", out)
     x = operand(a, "take")
     if isinstance(indices, (list, tuple)):
         raise TypeError(
@@ -237,6 +239,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     >>> tnp.choose(tnp.array([-1, 5]), [tnp.array([1, 2]), tnp.array([10, 20])], mode="clip")
     Array([ 1, 20], dtype=int32)
     """
+    no_out("choose", out)
     options = promoted(*sequence(choices, "choose"))
     chosen = number(a, "choose")
     count = len(options)

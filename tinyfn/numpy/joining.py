@@ -18,6 +18,7 @@ from .common import (
     cast,
     concatenate_arrays,
     described,
+    no_out,
     operand,
     operands,
     promoted,
@@ -75,6 +76,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
+    no_out("stack", out)
     xs = sequence(arrays, "stack")
     if not xs:
         raise ValueError(f"stack needs at least one array{at_user()}")

@@ -11,6 +11,7 @@ from .common import (
     ArrayLike,
     Axis,
     DTypeLike,
+    no_out,
     operand,
 )
 from .cumulative import cumprod, cumsum
@@ -45,6 +46,7 @@ def nansum(
     >>> tnp.nansum(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([4., 0.], dtype=float32)
     """
+    no_out("nansum", out)
     return sum(_without_nan(a, 0, "nansum"), axis, dtype, None, keepdims, initial, where)
 
 
@@ -62,6 +64,7 @@ def nanprod(
     >>> tnp.nanprod(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([3., 1.], dtype=float32)
     """
+    no_out("nanprod", out)
     return prod(_without_nan(a, 1, "nanprod"), axis, dtype, None, keepdims, initial, where)
 
 
@@ -90,6 +93,7 @@ def nanmax(
     >>> tnp.nanmax(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([ 3., nan], dtype=float32)
     """
+    no_out("nanmax", out)
     return _nan_extreme(a, axis, keepdims, initial, where, True)
 
 
@@ -106,6 +110,7 @@ def nanmin(
     >>> tnp.nanmin(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([ 1., nan], dtype=float32)
     """
+    no_out("nanmin", out)
     return _nan_extreme(a, axis, keepdims, initial, where, False)
 
 
@@ -127,6 +132,7 @@ def nanmean(
     >>> tnp.nanmean(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([ 2., nan], dtype=float32)
     """
+    no_out("nanmean", out)
     x = operand(a, "nanmean")
     return mean(_without_nan(x, 0, "nanmean"), axis, dtype, None, keepdims, where=_present(x, where))
 
@@ -148,6 +154,7 @@ def nanvar(
     >>> tnp.nanvar(tnp.array([1.0, 3.0, np.nan]), ddof=1)
     Array(2., dtype=float32)
     """
+    no_out("nanvar", out)
     x = operand(a, "nanvar")
     present = _present(x, where)
     result = var(_without_nan(x, 0, "nanvar"), axis, dtype, None, ddof, keepdims, where=present, mean=mean)
@@ -172,6 +179,7 @@ def nanstd(
     >>> tnp.nanstd(tnp.array([1.0, 3.0, np.nan]))
     Array(1., dtype=float32)
     """
+    no_out("nanstd", out)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
@@ -192,6 +200,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     >>> tnp.nanargmax(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([ 1, -1], dtype=int32)
     """
+    no_out("nanargmax", out)
     return _nan_position(a, axis, keepdims, True)
 
 
@@ -201,6 +210,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     >>> tnp.nanargmin(tnp.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
     Array([ 0, -1], dtype=int32)
     """
+    no_out("nanargmin", out)
     return _nan_position(a, axis, keepdims, False)
 
 
@@ -210,6 +220,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, ou
     >>> tnp.nancumsum(tnp.array([1.0, np.nan, 2.0]))
     Array([1., 1., 3.], dtype=float32)
     """
+    no_out("nancumsum", out)
     return cumsum(_without_nan(a, 0, "nancumsum"), axis, dtype)
 
 
@@ -219,4 +230,5 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, o
     >>> tnp.nancumprod(tnp.array([2.0, np.nan, 3.0]))
     Array([2., 2., 6.], dtype=float32)
     """
+    no_out("nancumprod", out)
     return cumprod(_without_nan(a, 1, "nancumprod"), axis, dtype)

@@ -53,6 +53,11 @@ from .logic import (
 )
 
 
+def _no_fields(what: str, order: object) -> None:
+    if order is not None:
+        raise ValueError(f"{what}: `order` names fields, which these arrays do not have{at_user()}")
+
+
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -70,6 +75,7 @@ def argsort(
     >>> tnp.argsort(tnp.array([1.0, np.nan, 3.0, 1.0]), descending=True)
     Array([1, 2, 0, 3], dtype=int32)
     """
+    _no_fields("argsort", order)
     x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -104,6 +110,7 @@ def sort(
     >>> tinyfn.grad(lambda x: tnp.sort(x)[0])(tnp.array([3.0, 1.0, 2.0]))
     Array([0., 1., 0.], dtype=float32)
     """
+    _no_fields("sort", order)
     x = number(a, "sort")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0

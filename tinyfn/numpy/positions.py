@@ -30,6 +30,7 @@ from .common import (
     described,
     full_of,
     iota,
+    no_out,
     number,
     operand,
 )
@@ -227,6 +228,7 @@ def compress(
     Array([[1, 2],
            [5, 6]], dtype=int32)
     """
+    no_out("compress", out)
     holds, x = operand(condition, "compress"), operand(a, "compress")
     if holds.ndim != 1:
         raise ValueError(f"compress takes a 1-d condition, not {described(holds)}{at_user()}")

@@ -12,7 +12,7 @@ from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prims.movement import move_axis
 from .arithmetic import add, divide, maximum, multiply, subtract
-from .common import ArrayLike, Axis, at_user, axes_of, bind, cast, described, full_of, inexact
+from .common import ArrayLike, Axis, at_user, axes_of, bind, cast, described, full_of, inexact, no_out
 from .indexing import take_along_axis
 from .logic import isnan, less, where
 from .ordering import sort
@@ -42,6 +42,7 @@ def quantile(
     >>> tnp.quantile(tnp.ones((3, 4)), tnp.array([0.1, 0.9]), axis=1).shape
     (2, 3)
     """
+    no_out("quantile", out)
     return _quantile(inexact(a, "quantile"), q, axis, method, keepdims, False)
 
 
@@ -59,6 +60,7 @@ def nanquantile(
     >>> tnp.nanquantile(tnp.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]]), 0.5, axis=1)
     Array([ 2., nan], dtype=float32)
     """
+    no_out("nanquantile", out)
     return _quantile(inexact(a, "nanquantile"), q, axis, method, keepdims, True)
 
 
@@ -118,6 +120,7 @@ def percentile(
     >>> tnp.percentile(tnp.array([1, 2, 3, 5]), tnp.array([0, 50, 100]))
     Array([1. , 2.5, 5. ], dtype=float32)
     """
+    no_out("percentile", out)
     share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
     return quantile(a, share, axis, None, overwrite_input, method, keepdims)
 
@@ -136,6 +139,7 @@ def nanpercentile(
     >>> tnp.nanpercentile(tnp.array([1.0, np.nan, 3.0]), 50)
     Array(2., dtype=float32)
     """
+    no_out("nanpercentile", out)
     share = q / 100 if isinstance(q, (int, float)) else divide(q, 100)
     return nanquantile(a, share, axis, None, overwrite_input, method, keepdims)
 
@@ -150,6 +154,7 @@ def median(
     >>> tnp.median(tnp.array([1, 2, 10, 4]))
     Array(3., dtype=float32)
     """
+    no_out("median", out)
     return quantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)
 
 
@@ -161,6 +166,7 @@ def nanmedian(
     >>> tnp.nanmedian(tnp.array([3.0, np.nan, 1.0]))
     Array(2., dtype=float32)
     """
+    no_out("nanmedian", out)
     return nanquantile(a, 0.5, axis, None, overwrite_input, "midpoint", keepdims)
 
 

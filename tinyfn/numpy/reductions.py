@@ -35,6 +35,7 @@ from .common import (
     cast,
     described,
     keep_axes,
+    no_out,
     operand,
 )
 from .logic import (
@@ -108,6 +109,7 @@ def sum(
     >>> tnp.sum(tnp.array([1.0, 2.0, np.nan]), where=tnp.array([True, True, False]), initial=10.0)
     Array(13., dtype=float32)
     """
+    no_out("sum", out)
     return _total(prims.reduce_sum, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
@@ -130,6 +132,7 @@ def prod(
     >>> tnp.prod(tnp.zeros((2, 0)), axis=1)
     Array([1., 1.], dtype=float32)
     """
+    no_out("prod", out)
     return _total(prims.reduce_prod, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
@@ -188,6 +191,7 @@ def max(
     >>> tinyfn.grad(tnp.max)(tnp.array([2.0, 1.0, 2.0]))
     Array([0.5, 0. , 0.5], dtype=float32)
     """
+    no_out("max", out)
     return _extreme(prims.reduce_max, a, axis, keepdims, initial, where)
 
 
@@ -209,6 +213,7 @@ def min(
     >>> tnp.min(tnp.array([]), initial=np.inf)
     Array(inf, dtype=float32)
     """
+    no_out("min", out)
     return _extreme(prims.reduce_min, a, axis, keepdims, initial, where)
 
 
@@ -221,6 +226,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     >>> tnp.ptp(tnp.array([[1, 5], [4, 2]]), axis=1)
     Array([4, 2], dtype=int32)
     """
+    no_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
@@ -237,6 +243,7 @@ def all(
     >>> tnp.all(tnp.array([[1, 0], [2, 3]]), axis=1)
     Array([False,  True], dtype=bool)
     """
+    no_out("all", out)
     return _reduce(prims.reduce_and, _masked(_truth(a, "all"), where, True), axis, keepdims, "all")
 
 
@@ -253,6 +260,7 @@ def any(
     >>> tnp.any(tnp.array([[0, 0], [2, 3]]), axis=1)
     Array([False,  True], dtype=bool)
     """
+    no_out("any", out)
     return _reduce(prims.reduce_or, _masked(_truth(a, "any"), where, False), axis, keepdims, "any")
 
 
@@ -299,6 +307,7 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     >>> tnp.argmax(tnp.array([1.0, np.nan, 3.0]))
     Array(1, dtype=int32)
     """
+    no_out("argmax", out)
     return _position(prims.argmax, a, axis, keepdims, "argmax")
 
 
@@ -311,4 +320,5 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     >>> tnp.argmin(tnp.array([3, 1, 1]))
     Array(1, dtype=int32)
     """
+    no_out("argmin", out)
     return _position(prims.argmin, a, axis, keepdims, "argmin")

@@ -33,6 +33,7 @@ from .common import (
     described,
     full_of,
     inexact,
+    no_out,
     operand,
 )
 from .elementary import (
@@ -95,6 +96,7 @@ def mean(
     >>> tnp.mean(tnp.array([1.0, 3.0, np.nan]), where=tnp.array([True, True, False]))
     Array(2., dtype=float32)
     """
+    no_out("mean", out)
     x = operand(a, "mean")
     weak = x.weak_type and dtype is None and dtypes.is_inexact(x.dtype)
     x, target = _computed_in(x, dtype)
@@ -168,6 +170,7 @@ def var(
     >>> tnp.var(tnp.array([[1.0, 3.0], [2.0, 2.0]]), axis=1, ddof=1)
     Array([2., 0.], dtype=float32)
     """
+    no_out("var", out)
     x, target = _computed_in(operand(a, "var"), dtype)
     x = _spread(x, where)
     axes = axes_of(axis, x.ndim, "var")
@@ -209,6 +212,7 @@ def std(
     Array([[2.],
            [0.]], dtype=float32)
     """
+    no_out("std", out)
     x, target = _computed_in(operand(a, "std"), dtype)
     variance = var(x, axis, None, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction)
     return sqrt(variance) if dtypes.kind(target) == "complex" else cast(sqrt(variance), target)

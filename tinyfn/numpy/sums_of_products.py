@@ -22,6 +22,7 @@ from .common import (
     bind,
     cast,
     described,
+    no_out,
     operands,
     permute,
 )
@@ -63,6 +64,7 @@ def einsum(
     >>> tnp.einsum("...ij,jk", tnp.ones((5, 2, 3)), tnp.ones((3, 4))).shape
     (5, 2, 4)
     """
+    no_out("einsum", out)
     arrays, terms, result, sizes = _read(subscripts, operands, preferred_element_type)
     work = _alone(arrays, terms, result, sizes)
     for step in _path(tuple([term for _, term in work]), result, sizes, optimize)[0]:

@@ -22,6 +22,7 @@ from .common import (
     described,
     diagonal_number,
     iota,
+    no_out,
     operand,
     permute,
     slice_axis,
@@ -200,6 +201,7 @@ def trace(
     >>> tnp.trace(tnp.ones((2, 2, 5))).shape
     (5,)
     """
+    no_out("trace", out)
     from .reductions import sum as sum_
 
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)

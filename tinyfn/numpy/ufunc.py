@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any
 
-from .common import ArrayLike, Axis, DTypeLike
+from .common import ArrayLike, Axis, DTypeLike, no_out
 
 if TYPE_CHECKING:
     from ..trace.array import Array
@@ -72,6 +72,7 @@ class ufunc(partial[Any]):
         """
         from .ufunc_methods import reduce
 
+        no_out("reduce", out)
         return reduce(self, a, axis, dtype, keepdims, initial, where)
 
     def accumulate(self, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Array:
@@ -82,6 +83,7 @@ class ufunc(partial[Any]):
         """
         from .ufunc_methods import accumulate
 
+        no_out("accumulate", out)
         return accumulate(self, a, axis, dtype)
 
     def reduceat(
@@ -94,6 +96,7 @@ class ufunc(partial[Any]):
         """
         from .ufunc_methods import reduceat
 
+        no_out("reduceat", out)
         return reduceat(self, a, indices, axis, dtype)
 
     def outer(self, a: ArrayLike, b: ArrayLike, /) -> Array:
