@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..lower.flow import Branch, Form, Loop, with_test
+from ..lower.flow import Branch, Foreign, Form, Loop, with_test
 from ..lower.memory import ALIGNMENT, MemoryPlan, plan
 from ..lower.nest import Flow, View
 from ..lower.target import host_target
@@ -33,7 +33,8 @@ _EVER = (1 << 62) - 1  # steps of a loop without a known end
 class NativeFlow(NamedTuple):
     """A loop or branch: the native function and the address of its numbers, the bytes that it works in, and which results
     (by number) may be written over which source. Its arguments are the sources, the results, and the workspace, if there is one.
-    `code` are the bytes of its machine code; `held` keeps the numbers alive."""
+    `code` are the bytes of its machine code; `held` keeps the numbers alive. It does about so much `work`, besides that of which
+    it tells the call's context itself."""
 
     function: int
     numbers: int
@@ -41,12 +42,17 @@ class NativeFlow(NamedTuple):
     over: tuple[tuple[int, int], ...]
     code: int
     held: Any
+    work: int = 0
 
 
 def native_flow(form: Form, parts_of: PartsOf) -> NativeFlow | None:
     """What runs a loop or branch natively; None if some graph that it holds has something that is no kernel.
 
     `parts_of` gives the parts of a graph's program, if they are kernels and loops alone."""
+    if isinstance(form, Foreign):
+        from .foreign import foreign_call
+
+        return foreign_call(form)
     if isinstance(form, Branch):
         return _branch(form, parts_of)
     code = loop_code(form.body, form.constants, form.carries, form.reverse, form.test)
@@ -109,7 +115,7 @@ class _Kernels:
                 arguments = [self._argument(node, new) for node in (*step.sources, *step.results)]
                 if step.workspace:
                     arguments.append(self._argument(step.node, new))
-                self.kernels.add_flow(flow.function, flow.numbers, arguments, flow)
+                self.kernels.add_flow(flow, arguments)
             elif code is not None:
                 module = parts.module(code.ir)
                 arguments = [

@@ -38,6 +38,8 @@ class _InPlace(NamedTuple):
 class _Segment:
     """Kernels without a host op between them: what is made before them, and what nobody needs after them."""
 
+    is_work = True  # and not another view of what is there
+
     def __init__(self) -> None:
         self.kernels = Kernels()
         self.makes: list[tuple[int, Callable[[], np.ndarray]]] = []
@@ -68,6 +70,8 @@ class _Segment:
 class _HostCall:
     """An op that runs by its reference. `row_major`: a kernel reads the result."""
 
+    is_work = True
+
     def __init__(self, function: Callable[..., Any], sources: Sequence[int], target: int, row_major: bool):
         self._function, self._sources, self._target, self._row_major = function, sources, target, row_major
         self.done: list[int] = []
@@ -82,8 +86,16 @@ class _HostCall:
             slots[i] = None
 
 
+class _Result(_HostCall):
+    """One of several results."""
+
+    is_work = False
+
+
 class _Reshape:
     """A value in another shape."""
+
+    is_work = False
 
     def __init__(self, source: int, target: int, shape: tuple[int, ...]):
         self._source, self._target, self._shape = source, target, shape
@@ -184,8 +196,9 @@ class Program:
             elif isinstance(step, Host):
                 node = step.node
                 sources = [self._slot(source) for source in node.src]
+                call = _Result if step.is_result else _HostCall
                 self._segments.append(
-                    _HostCall(host_step(sizes.node(node)), sources, self._slot(node), node in by_kernels)
+                    call(host_step(sizes.node(node)), sources, self._slot(node), node in by_kernels)
                 )
             segment_of.append(len(self._segments) - 1)
         held = set(inputs).difference(donors)  # by the caller, so that there is nothing to free
@@ -318,7 +331,7 @@ class Program:
         segment, flow = self._last_segment(), self._parts.flows[step.node]
         arrays = [*step.sources, *step.results, *([step.node] if step.workspace else [])]
         arguments = [self._argument(segment, node, 0, there) for node in arrays]
-        segment.kernels.add_flow(flow.function, flow.numbers, arguments, flow)
+        segment.kernels.add_flow(flow, arguments)
 
     def _argument(self, segment: _Segment, node: Any, origin: int, there: set[Any]) -> tuple[int, int]:
         """The slot of an array, and how many bytes after its beginning what is meant is."""

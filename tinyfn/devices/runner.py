@@ -17,7 +17,7 @@ import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ..lower.target import host_target
 from . import layout
 from .cpu import compile_ir
 from .threads import DECLARATION, SYMBOL, symbols
+
+if TYPE_CHECKING:
+    from .loops import NativeFlow
 
 _FROM_LIST = f"""
   %object.address = getelementptr inbounds ptr, ptr %items, i64 %index
@@ -298,11 +301,11 @@ class Kernels:
         self._add((kernel, finish, points, grain), arguments)
         self.work += LEAST + GRAIN * points // grain
 
-    def add_flow(self, function: int, numbers: int, arguments: Sequence[tuple[int, int]], held: Any) -> None:
-        """A loop or branch, which the function runs by what the numbers say, and what keeps these alive."""
-        self._add((function, 0, -1, numbers), arguments)
-        self._held.append(held)
-        self.work += LEAST
+    def add_flow(self, flow: NativeFlow, arguments: Sequence[tuple[int, int]]) -> None:
+        """A loop, branch or call of a library."""
+        self._add((flow.function, 0, -1, flow.numbers), arguments)
+        self._held.append(flow)
+        self.work += LEAST + flow.work
 
     def _add(self, head: Sequence[int], arguments: Sequence[tuple[int, int]]) -> None:
         self._records += [*head, len(arguments)]

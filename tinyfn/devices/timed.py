@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .program import Program, _HostCall, _Segment
+from .program import Program, _Segment
 
 
 class TimedProgram(Program):
@@ -38,7 +38,7 @@ class TimedProgram(Program):
             for segment in self._segments:
                 begin = time.perf_counter()
                 segment.run(slots)
-                if isinstance(segment, (_Segment, _HostCall)):  # and not another shape of what is there
+                if segment.is_work:
                     spans.append((begin, time.perf_counter() - begin))
         self._report(spans)
         return [slots[i] for i in self._outputs]

@@ -40,20 +40,25 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     >>> linalg.solve(tnp.broadcast_to(tnp.eye(3), (7, 3, 3)), tnp.ones((3, 2))).shape
     (7, 3, 2)
     """
-    x, y = promoted(inexact(a, "solve"), inexact(b, "solve"))
-    x, dtype = matrices(x, "solve", square=True)
+    return solved(a, b, "solve", systems.solve, {})
+
+
+def solved(a: ArrayLike, b: ArrayLike, what: str, primitive: Any, params: dict[str, Any]) -> Array:
+    """What a primitive that solves systems gives for matrices `a` and vectors or matrices b, in the dtype both promote to."""
+    x, y = promoted(inexact(a, what), inexact(b, what))
+    x, dtype = matrices(x, what, square=True)
     y = o.to_dtype(y, x.dtype)
     vector = y.ndim == 1
     if vector:
         y = expand_dims(y, -1)
     if y.ndim < 2 or y.shape[-2] != x.shape[-1]:
         raise ValueError(
-            f"solve: {described(x)} and {described(y)} don't have the same number of rows{at_user()}"
+            f"{what}: {described(x)} and {described(y)} don't have the same number of rows{at_user()}"
         )
     batch = o.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x = o.broadcast_to(x, (*batch, *x.shape[-2:]))
     y = o.broadcast_to(y, (*batch, *y.shape[-2:]))
-    found = o.to_dtype(bind(systems.solve, (x, y), {}), dtype)
+    found = o.to_dtype(bind(primitive, (x, y), params), dtype)
     return reshape(found, found.shape[:-1]) if vector else found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..lax.loops import scan
-from ..numpy.common import ArrayLike, at_user, bind, cast, described, inexact, iota, promoted
+from ..numpy.common import ArrayLike, at_user, bind, cast, described, inexact, iota
 from ..numpy.creation import eye
 from ..numpy.floats import conjugate, real
 from ..numpy.indexing import take_along_axis
@@ -17,20 +17,12 @@ from ..trace import operators as o
 from ..trace.array import Array
 from ..trace.indexing import getitem
 from ..trace.prims import lu as lu_primitive
+from ..trace.prims import systems
 from .decompositions import cholesky, matrices
-from .systems import solve
+from .systems import solved
 
 # How a matrix is turned before it is used: SciPy's `trans`.
 _TURNS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
-
-
-def _turned(x: Array, trans: Any, what: str) -> Array:
-    if trans not in _TURNS:
-        raise ValueError(f"{what}: trans must be 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}{at_user()}")
-    turn = _TURNS[trans]
-    if turn == "N":
-        return x
-    return matrix_transpose(conjugate(x) if turn == "C" else x)
 
 
 def solve_triangular(
@@ -40,13 +32,14 @@ def solve_triangular(
 
     `a` has shape (..., n, n), b and the result (n,) or (..., n, k). The other triangle is not read, nor is the diagonal with
     `unit_diagonal`, which takes it as ones. NaN where the triangle is singular."""
-    x, dtype = matrices(a, "solve_triangular", square=True)
-    triangle = tril(x, -1 if unit_diagonal else 0) if lower else triu(x, 1 if unit_diagonal else 0)
-    if unit_diagonal:
-        triangle = triangle + eye(x.shape[-1], dtype=x.dtype)
-    right = inexact(b, "solve_triangular")
-    found = solve(_turned(triangle, trans, "solve_triangular"), right)
-    return found if found.dtype is dtype else o.to_dtype(found, promoted(cast(0, dtype), right)[0].dtype)
+    if trans not in _TURNS:
+        raise ValueError(
+            f"solve_triangular: trans must be 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}{at_user()}"
+        )
+    turn = _TURNS[trans]
+    matrix = conjugate(a) if turn == "C" else a
+    params = {"lower": bool(lower), "turned": turn != "N", "unit": bool(unit_diagonal)}
+    return solved(matrix, b, "solve_triangular", systems.triangular_solve, params)
 
 
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:

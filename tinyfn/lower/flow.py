@@ -1,4 +1,4 @@
-"""Control flow within programs: loops and branches whose graphs consist of kernels, so that nothing of them runs in Python.
+"""What runs natively within programs besides kernels: loops and branches whose graphs consist of kernels, and calls of libraries.
 
 What a loop or branch is, is said by who knows its op (`transforms/executable.py`), as a `Loop` or a `Branch`. A program that can
 run it has a `Flow` in the place of the op and of those that take its results apart."""
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ..trace import sint
 from ..trace.graph import Graph
-from ..trace.uop import OUTPUT, UOp, output
+from ..trace.uop import UOp, output
 from .estimates import Estimates, estimate, estimate_host
 from .group import group
 from .nest import Flow, Host, Kernel, ProgramStep, Step, View
@@ -37,7 +37,27 @@ class Branch(NamedTuple):
     indexed: bool
 
 
-Form = Loop | Branch
+class Foreign(NamedTuple):
+    """The call of a library's routine for each of so many matrices (`times`).
+
+    `arguments` has for each of the routine's the bytes of a constant, or a pair: the number of an array, of the sources, the
+    results and the memory to work in, and an offset in it. `strides` are the bytes from matrix to matrix of each array.
+    `copies` are (result, source, bytes): what a result is before the first call. One call is about so much `work`, in scalar
+    operations."""
+
+    library: str
+    routine: str
+    address: int
+    arguments: tuple[bytes | tuple[int, int], ...]
+    strides: tuple[int, ...]
+    copies: tuple[tuple[int, int, int], ...]
+    sources: int
+    times: int
+    workspace: int
+    work: int
+
+
+Form = Loop | Branch | Foreign
 
 
 def with_test(loop: Loop) -> Graph:
@@ -91,7 +111,7 @@ def with_flow(
                 if sources.count(sources[source]) == 1
             }
             made.append(Flow(node, sources, results, found[node].workspace, over))
-        elif not (isinstance(step, Host) and step.node.op is OUTPUT and step.node.src[0] in found):
+        elif not (isinstance(step, Host) and step.is_result and step.node.src[0] in found):
             made.append(step)
     needed = {*outputs}
     for each in made:
@@ -115,7 +135,9 @@ def no_form(node: UOp) -> None:
 
 
 def how_it_runs(form: Form) -> str:
-    """A few words for tables: `10 steps`, `any number of steps`, `2 branches`."""
+    """A few words for tables: `10 steps`, `any number of steps`, `2 branches`, `by LAPACK`."""
+    if isinstance(form, Foreign):
+        return f"by {form.library}"
     if isinstance(form, Branch):
         return f"{len(form.branches)} branches" if form.indexed else "at once"
     if form.length is None:
@@ -126,7 +148,7 @@ def how_it_runs(form: Form) -> str:
 def estimate_flow(step: Host, form_of: FormOf) -> Estimates:
     """What an op that is no kernel does: a loop its steps, as many as are known, else one; a branch what the largest one does."""
     form = form_of(step.node)
-    if form is None:
+    if form is None or isinstance(form, Foreign):
         return estimate_host(step)
     if isinstance(form, Branch):
         return max((_total(branch, form_of) for branch in form.branches), key=_most)

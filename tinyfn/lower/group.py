@@ -16,6 +16,7 @@ from ..trace.debug import stage
 from ..trace.graph import Graph
 from ..trace.uop import UOp
 from .build import Builder
+from .decompose import decompose
 from .groups import LARGEST, Group, groups
 from .index import forget_moves
 from .nest import Host, Kernel, Nest, Step, View
@@ -38,7 +39,7 @@ def group(graph: Graph) -> list[Step]:
 
 def _steps(graph: Graph) -> list[Step]:
     outputs = graph.outputs
-    graph = distribute(graph)
+    graph = distribute(decompose(graph))
     sinks = Sinks(graph)
     made = groups(sinks)
     reads = sinks.reads

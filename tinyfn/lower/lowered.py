@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from ..trace.sint import Dimension
 from ..trace.text import aligned, number
 from ..trace.uop import UOp
 from .estimates import Estimates
-from .flow import FormOf, estimate_flow, how_it_runs, no_form
+from .flow import Foreign, FormOf, estimate_flow, how_it_runs, no_form
 from .group import group
 from .listing import Names, listing
 from .nest import Host, Kernel
@@ -27,17 +28,27 @@ from .program import ProgramSpec, described, loops_of
 from .renderer import CpuRenderer, Renderer
 
 BY_NUMPY = "by NumPy"
-_PLURALS = {"kernel": "kernels", "loop or branch": "loops or branches", "call of NumPy": "calls of NumPy"}
+_PLURALS = {
+    "kernel": "kernels",
+    "loop or branch": "loops or branches",
+    "call of LAPACK": "calls of LAPACK",
+    "call of NumPy": "calls of NumPy",
+}
 STAGES = ("graph", "nests", "ops", "source", "assembly")
 
 
 class HostCall(NamedTuple):
-    """An op that runs by its NumPy reference, between kernels, or a loop or branch: `how` says which."""
+    """An op that runs by its NumPy reference, between kernels, a loop or branch, or a call of a library: `how` says which."""
 
     name: str
     ast: Host
     estimates: Estimates
     how: str = BY_NUMPY
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        return self.how.replace("by ", "call of ") if self.how.startswith("by ") else "loop or branch"
 
 
 class Backend(NamedTuple):
@@ -133,7 +144,7 @@ class Lowered(Described):
             "bytes accessed": total.mem,
             "loads and stores": total.lds,
             "kernels": kernels,
-            "host calls": self._calls,
+            "host calls": sum(isinstance(step, HostCall) and step.how == BY_NUMPY for step in self.steps),
         }
 
     def compile(self) -> Any:
@@ -180,19 +191,11 @@ class Lowered(Described):
 
     @property
     def summary(self) -> str:
-        """How many kernels, loops and branches, and calls of NumPy there are."""
-        flows = sum(isinstance(step, HostCall) and step.how != BY_NUMPY for step in self.steps)
-        counts = [(len(self.kernels), "kernel"), (flows, "loop or branch"), (self._calls, "call of NumPy")]
+        """How many kernels, loops and branches, and calls of libraries there are."""
+        kinds = Counter("kernel" if isinstance(step, ProgramSpec) else step.kind for step in self.steps)
+        counts = [(kinds[what], what) for what in _PLURALS]
         found = [f"{n} {what if n == 1 else _PLURALS[what]}" for n, what in counts if n or what == "kernel"]
         return ", ".join(found)
-
-    @property
-    def _calls(self) -> int:
-        """How many calls of NumPy there are; to take one of several results is none."""
-        return sum(
-            isinstance(step, HostCall) and step.how == BY_NUMPY and step.name != "output"
-            for step in self.steps
-        )
 
     def __str__(self) -> str:
         return "\n".join([f"{self.title}: {self.summary}", *table(self.steps)])
@@ -207,10 +210,11 @@ def steps_of(graph: Graph, renderer: Renderer, form_of: FormOf = no_form) -> lis
     for step in group(graph):
         if isinstance(step, Kernel):
             steps.append(renderer.program(step))
-        elif isinstance(step, Host):
+        elif isinstance(step, Host) and not step.is_result:
             form = form_of(step.node)
+            name = form.routine if isinstance(form, Foreign) else _name_of(step.node)
             how = BY_NUMPY if form is None else how_it_runs(form)
-            steps.append(HostCall(_name_of(step.node), step, estimate_flow(step, form_of), how))
+            steps.append(HostCall(name, step, estimate_flow(step, form_of), how))
     return steps
 
 

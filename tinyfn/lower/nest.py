@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..trace import scalar, sint
 from ..trace.elements import Index, as_node
-from ..trace.uop import UOp, make, rebuild, toposort
+from ..trace.uop import OUTPUT, UOp, make, rebuild, toposort
 from .index import LOAD, RESULT
 
 
@@ -95,6 +95,11 @@ class Host(NamedTuple):
     """An op that runs by its reference."""
 
     node: UOp
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it only takes one of several results."""
+        return self.node.op is OUTPUT
 
 
 class View(NamedTuple):

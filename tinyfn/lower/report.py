@@ -57,8 +57,6 @@ def _rates(estimates: Sequence[object], seconds: float) -> tuple[str, ...]:
 def record(lowered: Lowered, spans: Sequence[tuple[float, float]]) -> None:
     """Note the kernels and calls of a run, each with when it began and how long it took, for the profile that is recorded."""
     for step, (begin, seconds) in zip(lowered.steps, spans, strict=True):
-        if step.name == "output":  # one of several results, which takes no work
-            continue
         ops, _, mem = step.estimates
         category = "kernel" if isinstance(step, ProgramSpec) else "host call"
         known = isinstance(ops, int) and (category == "kernel" or ops)

@@ -77,6 +77,8 @@ class Primitive:
     source_index: Callable[[UOp, Any], Any] | None = None
     # (node, index, condition) -> of other ops: a generator of the element's expression; see `trace.elements`
     element: Callable[[UOp, Any, UOp | None], Any] | None = None
+    # (*args, **params) -> of ops without any of these: the node by other ops that programs run natively, or None
+    decomposition: Callable[..., UOp | None] | None = None
     work = 0  # about how many scalar ops such an element takes, besides those of what it reads
 
     def __init__(self, name: str | None = None):

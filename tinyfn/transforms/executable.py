@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +182,8 @@ def alone(node: UOp) -> Graph:
 
 def form_of(node: UOp) -> Any:
     """What loop or branch (`lower.flow`) an op is; None if it is none, or one that can't run natively."""
+    if getattr(node.op, "family", None) == "foreign":
+        return _foreign_form(node)
     make = _FORMS.get(node.op)
     if make is None or node.op.has_effects(node.params):
         return None
@@ -226,6 +229,29 @@ def _call_form(params: Any) -> Any:
     from ..lower.flow import Branch
 
     return Branch((simplified(params["graph"]),), indexed=False)
+
+
+def _foreign_form(node: UOp) -> Any:
+    from ..lower.flow import Foreign
+
+    made = node.op.call(node.src, **node.params)
+    sources = len(node.src)
+    sizes = [stride * made.times for stride in made.strides]
+    copies = tuple([(result, source, sizes[source]) for result, source in made.copies])
+    # About the cube of the size, for the largest matrix.
+    work = int(2 * max(prod(s.shape[-2:]) for s in node.src) ** 1.5)
+    return Foreign(
+        "LAPACK",
+        made.routine,
+        made.address,
+        made.arguments,
+        made.strides,
+        copies,
+        sources,
+        made.times,
+        made.workspace,
+        work,
+    )
 
 
 _FORMS: dict[Any, Callable[[Any], Any]] = {

@@ -15,13 +15,16 @@ import numpy as np
 
 from ..prim import (
     Sample,
+    full,
     full_like,
     zeros_like,
 )
 from ..uop import UOp
+from . import lapack
 from .arithmetic import mul_zero
-from .comparison import eq
+from .comparison import eq, gt
 from .complex_numbers import REAL_TYPE, complex_, conj
+from .lapack import Read, Work, Write
 from .matrices import (
     _COMPLEX_TYPE,
     _SQUARE,
@@ -35,6 +38,7 @@ from .matrices import (
     _matrices,
     _only_diagonal,
     _or_nan,
+    _places,
     _real_part,
     _rows,
     _symmetric,
@@ -56,10 +60,34 @@ class Eigh(Decomposition):
         n, _ = self.matrix(a)
         return a.dtype, (*a.shape[:-2], n + 1, n)
 
-    def reference(self, a: Any) -> Any:
+    def by_numpy(self, a: Any) -> Any:
         a = _symmetric(np.asarray(a))
         n = a.shape[-1]
         return _or_nan(_packed_eigh, (n + 1, n), a)
+
+    def decomposition(self, a: UOp) -> UOp | None:
+        if not lapack.has(a.dtype, "syevd"):
+            return None
+        n = a.shape[-1]
+        symmetric = (a + transposed(a)) * 0.5
+        # The lengths of the arrays to work in that LAPACK's documentation gives.
+        long, whole = 1 + 6 * n + 2 * n * n, 3 + 5 * n
+        arguments = (
+            "V",
+            "L",
+            n,
+            Write(0, 0),
+            n,
+            Write(1),
+            Work(long),
+            long,
+            Work(whole, integers=True),
+            whole,
+        )
+        vectors, values, info = lapack.call(
+            "syevd", [symmetric], (*arguments, Write(2)), (n, n), (n,), lapack.INFO
+        )
+        return lapack.where_found(info, _stacked(values, transposed(vectors)))
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
         t = tangents[0]
@@ -83,7 +111,7 @@ class Eig(Decomposition):
         n, _ = self.matrix(a)
         return _COMPLEX_TYPE.get(a.dtype, a.dtype), (*a.shape[:-2], n + 1, n)
 
-    def reference(self, a: Any) -> Any:
+    def by_numpy(self, a: Any) -> Any:
         a = np.asarray(a)
         n = a.shape[-1]
         return _or_nan(_packed_eig, (n + 1, n), a.astype(_COMPLEX_TYPE.get(a.dtype, a.dtype)))
@@ -120,6 +148,12 @@ def _only_row(x: UOp, row: int) -> UOp:
     return reshape(_rows(x, row, row + 1), shape=(*x.shape[:-2], x.shape[-1]))
 
 
+def _widened(x: UOp, columns: int) -> UOp:
+    """The matrices with zeros as further columns."""
+    missing = columns - x.shape[-1]
+    return concatenate(x, full(0, x.dtype, (*x.shape[:-1], missing)), axis=x.ndim - 1) if missing else x
+
+
 def _stacked(row: UOp, *matrices: UOp) -> UOp:
     return concatenate(reshape(row, shape=(*row.shape[:-1], 1, row.shape[-1])), *matrices, axis=row.ndim - 1)
 
@@ -138,7 +172,7 @@ class Svd(Decomposition):
         m, n = self.matrix(a)
         return a.dtype, (*a.shape[:-2], 1 + m + n, self._length(m, n, full))
 
-    def reference(self, a: Any, *, full: bool) -> Any:
+    def by_numpy(self, a: Any, *, full: bool) -> Any:
         a = np.asarray(a)
         m, n = a.shape[-2:]
         length = self._length(m, n, full)
@@ -152,6 +186,22 @@ class Svd(Decomposition):
             return result
 
         return _or_nan(packed, (1 + m + n, length), a)
+
+    def decomposition(self, a: UOp, *, full: bool) -> UOp | None:
+        if not lapack.has(a.dtype, "gesdd"):
+            return None
+        m, n = a.shape[-2:]
+        k, length = min(m, n), self._length(m, n, full)
+        rows = n if full else k  # of V^H
+        head = ("A" if full else "S", m, n, Write(0, 0), m, Write(1), Write(2), m, Write(3), rows)
+        work = Work(8 * k, integers=True)
+        most = lapack.best_work("gesdd", a.dtype, (*head, Work(1), -1, work, Write(4)))
+        shapes = (n, m), (k,), (m if full else k, m), (n, rows)
+        arguments = (*head, Work(most), most, work, Write(4))
+        _, s, u, v, info = lapack.call("gesdd", [transposed(a)], arguments, *shapes, lapack.INFO)
+        s = reshape(s, shape=(*s.shape[:-1], 1, k))
+        packed = [_widened(each, length) for each in (s, transposed(u), v)]
+        return lapack.where_found(info, concatenate(*packed, axis=a.ndim - 2))
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, full: bool) -> UOp | None:
         a, t = args[0], tangents[0]
@@ -205,7 +255,7 @@ class Qr(Decomposition):
         m, n = self.matrix(a)
         return a.dtype, (*a.shape[:-2], m + n, self._length(m, n, complete))
 
-    def reference(self, a: Any, *, complete: bool) -> Any:
+    def by_numpy(self, a: Any, *, complete: bool) -> Any:
         a = np.asarray(a)
         m, n = a.shape[-2:]
 
@@ -214,6 +264,28 @@ class Qr(Decomposition):
             return np.concatenate([q, np.swapaxes(r, -1, -2)], -2)
 
         return _or_nan(packed, (m + n, self._length(m, n, complete)), a)
+
+    def decomposition(self, a: UOp, *, complete: bool) -> UOp | None:
+        if not lapack.has(a.dtype, "geqrf", "orgqr"):
+            return None
+        m, n = a.shape[-2:]
+        k, columns = min(m, n), self._length(m, n, complete)
+        shape = m, n, Write(0, 0), m
+        most = lapack.best_work("geqrf", a.dtype, (*shape, Write(1), Work(1), -1, Write(2)))
+        arguments = (*shape, Write(1), Work(most), most, Write(2))
+        made, scales, _ = lapack.call("geqrf", [transposed(a)], arguments, (n, m), (k,), lapack.INFO)
+        # The reflections are below the diagonal, by columns: in the first rows here. R^T is what is left of it.
+        r = _columns(made, 0, k)
+        r = where(gt(*reversed(_places(r))), zeros_like(r), r)
+        reflections = _rows(made, 0, k)
+        if columns > k:
+            none = full(0, a.dtype, (*a.shape[:-2], columns - k, m))
+            reflections = concatenate(reflections, none, axis=a.ndim - 2)
+        to_q = m, columns, k, Write(0, 0), m, Read(1)
+        most = lapack.best_work("orgqr", a.dtype, (*to_q, Work(1), -1, Write(1)))
+        last = (*to_q, Work(most), most, Write(1))
+        q, _ = lapack.call("orgqr", [reflections, scales], last, (columns, m), lapack.INFO)
+        return concatenate(transposed(q), _widened(r, columns), axis=a.ndim - 2)
 
     def jvp(
         self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, complete: bool

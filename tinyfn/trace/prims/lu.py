@@ -14,8 +14,10 @@ import numpy as np
 from .. import dtype as dtypes
 from ..prim import Sample, full, full_like, zeros_like
 from ..uop import UOp
+from . import lapack
 from .bits import bitwise_and
 from .comparison import eq, ge, gt
+from .lapack import Read, Write
 from .matrices import (
     Decomposition,
     _columns,
@@ -25,10 +27,10 @@ from .matrices import (
     product,
     transposed,
 )
-from .movement import broadcast, reshape
+from .movement import broadcast, iota, reshape
 from .selection import convert, where
 from .slicing import concatenate
-from .systems import solve
+from .systems import triangular_solve
 
 _PANEL = 32  # columns
 
@@ -45,7 +47,7 @@ class Lu(Decomposition):
         m, n = self.matrix(a)
         return a.dtype, (*a.shape[:-2], m, n + 2)
 
-    def reference(self, a: Any) -> Any:
+    def by_numpy(self, a: Any) -> Any:
         a = np.asarray(a)
         m, n = a.shape[-2:]
         count = prod(a.shape[:-2])
@@ -70,6 +72,21 @@ class Lu(Decomposition):
                 lu[:, end:, end:] -= lu[:, end:, begin:end] @ lu[:, begin:end, end:]
         numbers = np.stack([exchanged, order], -1).astype(a.dtype)
         return np.concatenate([lu, numbers], -1).reshape(*a.shape[:-2], m, n + 2)
+
+    def decomposition(self, a: UOp) -> UOp | None:
+        if not lapack.has(a.dtype, "getrf", "laswp"):
+            return None
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        factors, pivots, _ = lapack.factors_lu(transposed(a))
+        rows = iota.node(dtype=dtypes.int32, shape=(*a.shape[:-1], 1), axis=a.ndim - 2)
+        numbers = convert(rows, dtype=a.dtype)
+        arguments = (1, Write(0, 0), m, 1, k, Read(1), 1)
+        (order,) = lapack.call("laswp", [numbers, pivots], arguments, (m, 1))
+        exchanged = convert(reshape(pivots, shape=(*a.shape[:-2], k, 1)), dtype=a.dtype) - 1
+        if m > k:
+            exchanged = concatenate(exchanged, _rows(numbers, k, m), axis=a.ndim - 2)
+        return concatenate(transposed(factors), exchanged, order, axis=a.ndim - 1)
 
     def jvp(self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None]) -> UOp | None:
         # With square L and U (L filled up with the identity), A = L J U and X = L^-1 dA U^-1 = (L^-1 dL) J + J (dU U^-1),
@@ -96,8 +113,9 @@ class Lu(Decomposition):
         square = (*t.shape[:-1], m)
         chosen = eq(broadcast(order, shape=square, axes=tuple(range(t.ndim - 1))), _places(lower)[1])
         exchange = where(chosen, full(1, t.dtype, square), full(0, t.dtype, square))
-        inner = solve(lower, product(exchange, t))
-        inner = transposed(solve(transposed(upper), transposed(inner)))
+        inner = triangular_solve(lower, product(exchange, t), lower=True, turned=False, unit=True)
+        inner = triangular_solve(upper, transposed(inner), lower=False, turned=True, unit=False)
+        inner = transposed(inner)
         below = gt(*_places(inner))
         moved_lower = product(lower, where(below, inner, zeros_like(inner)))
         moved_upper = product(where(below, zeros_like(inner), inner), upper)

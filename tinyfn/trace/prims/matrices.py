@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .. import dtype as dtypes
+from ..execute import Plan
 from ..prim import (
     Primitive,
     full_like,
@@ -15,7 +17,7 @@ from ..prim import (
     spell,
     zeros_like,
 )
-from ..uop import UOp
+from ..uop import UOp, input_node
 from .comparison import eq, gt
 from .complex_numbers import REAL_TYPE, complex_, conj, real
 from .contraction import dot_general
@@ -120,10 +122,21 @@ def _symmetric(a: np.ndarray) -> np.ndarray:
 
 
 class Decomposition(Primitive):
-    """A function of matrices in the last two axes."""
+    """A function of matrices in the last two axes.
+
+    It is computed by LAPACK: by the routines that `decomposition` calls, for the matrices' own dtype, or `by_numpy`."""
 
     family = "linear algebra"
     square = True
+
+    def by_numpy(self, *args: Any, **params: Any) -> Any:
+        """The result by a function of NumPy, which works in float64 whatever the dtype: where there are no routines to call."""
+        raise NotImplementedError
+
+    def reference(self, *args: Any, **params: Any) -> Any:
+        args = tuple(map(np.asarray, args))
+        steps = _steps(self, tuple([(a.dtype, a.shape) for a in args]), tuple(params.items()))
+        return self.by_numpy(*args, **params) if steps is None else steps(args)[0]
 
     def matrix(self, a: Any) -> tuple[int, int]:
         """The numbers of rows and columns; raises TypeError or ValueError if it is no matrix that this takes."""
@@ -138,6 +151,16 @@ class Decomposition(Primitive):
 
     def batch(self, size: Any, args: Sequence[UOp], batched: Sequence[bool], **params: Any) -> UOp:
         return self.node(*instantiate_batch(size, args, batched), **params)
+
+
+@lru_cache(maxsize=256)
+def _steps(op: Decomposition, types: Any, params: Any) -> Plan | None:
+    """What runs the decomposition of an op step by step on arguments of these dtypes and shapes; None if it has none."""
+    if op.decomposition is None or any(0 in shape for _, shape in types):
+        return None
+    inputs = [input_node(dtype, shape) for dtype, shape in types]
+    result = op.decomposition(*inputs, **dict(params))
+    return None if result is None else Plan(inputs, [result])
 
 
 def _matrices(shapes: Sequence[tuple[int, ...]], positive: bool = False) -> Iterator[np.ndarray]:
