@@ -231,7 +231,9 @@ def _beside(lowered: Any) -> dict[str, str]:
         node = step.ast.node
         if step.name in PASSIVE:
             continue
-        if not isinstance(node.op, Structured):
+        if node.op.family == "foreign":
+            found["LAPACK"] = "decompositions by LAPACK"
+        elif not isinstance(node.op, Structured):
             found[step.name] = f"{step.name} by NumPy"
         elif runs_natively(node):
             found[step.name] = f"{step.name} as a native loop"

@@ -135,10 +135,18 @@ class Sinks:
         elif any(n != 1 for n in node.shape):
             costly, size = weight > RECOMPUTE_LIMIT, sint.prod(node.shape)
             repeated = costly and any(u.op is p.broadcast and sint.prod(u.shape) != size for u in users)
-            shared = (costly or len(arrays) > 1) and len(users) > 1 and is_elementwise(node)
+            made = is_elementwise(node) or (node.op is p.concatenate and costly)
+            shared = made and (costly or len(arrays) > 1) and self._is_shared(node)
             producer = weight > PRODUCER_LIMIT and any(u.op in CONTRACTIONS for u in map(self._reader, users))
             if repeated or shared or producer:
                 wanted.add(node)
+
+    def _is_shared(self, node: UOp) -> bool:
+        """Whether several nodes use a value, or a view of it."""
+        users = self._users.get(node, [])
+        while len(users) == 1 and users[0].op is p.reshape and users[0] not in self.outputs:
+            users = self._users.get(users[0], [])
+        return len(users) > 1
 
     def _arrays_of(self, node: UOp) -> frozenset[UOp]:
         """The arrays of about its size that a node is computed from; to read several again may take longer than to keep it."""
