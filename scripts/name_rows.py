@@ -231,7 +231,7 @@ def _beside(lowered: Any) -> dict[str, str]:
         node = step.ast.node
         if step.name in PASSIVE:
             continue
-        if node.op.family == "foreign":
+        if getattr(node.op, "family", None) == "foreign":
             found["LAPACK"] = "decompositions by LAPACK"
         elif not isinstance(node.op, Structured):
             found[step.name] = f"{step.name} by NumPy"
