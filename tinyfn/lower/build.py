@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ..trace import dtype as dtypes
 from ..trace import scalar, sint
-from ..trace.elements import Index, as_node, position
+from ..trace.elements import Index
 from ..trace.formulas import cast
 from ..trace.uop import INPUT, UOp, const, make
 from .contraction import CONTRACTIONS, factors
 from .groups import Group
-from .index import LOAD, PIECE, Elements, load
+from .index import LOAD, PIECE, Elements, elements_read, load, place
 from .nest import Nest, Pass, Reduce, Store, merge_ranges, only_ranges, result
 from .sinks import reduces
 from .spaces import along, ranges_of, space
@@ -71,13 +71,16 @@ class Builder:
         for sink in (*group.totals, *group.after.members):
             if sink in self.needed:
                 index = along(sink.shape, point)
-                stores.append(Store(sink, as_node(position(sink.shape, index)), elements.at(sink, index)))
+                stores.append(Store(sink, place(sink.shape, index), elements.at(sink, index)))
         return stores
 
     def outside(self, current: UOp, at: Index, condition: UOp | None) -> UOp | None:
         """What a nest reads of what it does not make: an element in memory, or None."""
-        in_memory = current.op is INPUT or current in self.materialized
-        return load(current, at, condition) if in_memory else None
+        return load(current, at, condition) if self.is_in_memory(current) else None
+
+    def is_in_memory(self, current: UOp) -> bool:
+        """Whether a nest that does not make a value may read it."""
+        return current.op is INPUT or current in self.materialized
 
 
 class _Row:
@@ -106,21 +109,27 @@ class _Row:
 
     def _level(self, sink: UOp, node: UOp, index: Index, inner: Index) -> int:
         """The first pass in which everything that the sink reads of its own group is there."""
-        level = 0
         if self.members.isdisjoint(self.builder.reads[sink]):
-            return level
+            return 0
 
-        def read(current: UOp, at: Index, condition: UOp | None) -> UOp | None:
-            nonlocal level
-            if current is sink:
-                return None
-            if current in self.members:
-                level = max(level, self._levels[current] + (0 if self._same_element(current, at) else 1))
-                return result(current)
-            return self.builder.outside(current, at, condition)
+        def is_leaf(current: UOp) -> bool:
+            return current is not sink and (current in self.members or self.builder.is_in_memory(current))
 
-        _element(sink, node, index, inner, read)
-        return level
+        begin = [(node, index)]
+        if sink.op in CONTRACTIONS:
+            begin = [
+                (source, factor.at)
+                for source, factor in zip(sink.src, factors(sink, index, inner), strict=True)
+            ]
+        return max(
+            [
+                self._levels[current] + (0 if self._same_element(current, at) else 1)
+                for element in begin
+                for current, at in elements_read(*element, is_leaf)
+                if current in self.members
+            ],
+            default=0,
+        )
 
     def _reads(self, sink: UOp | None, level: int) -> Read:
         """What is read in the pass of a sink; what has to be kept for that becomes local."""
@@ -152,15 +161,14 @@ class _Row:
                 if sink in self.builder.needed:
                     point = ranges_of("o", self.outer)
                     after = passes.setdefault((level + 1, ()), ([], []))[1]
-                    after.append(Store(sink, as_node(position(sink.shape, point)), result(sink)))
+                    after.append(Store(sink, place(sink.shape, point), result(sink)))
                 continue
             if sink in self.local:
-                place = position(sink.shape[len(self.outer) :], inner)
-                stores.append(Store(sink, as_node(place), value))
+                stores.append(Store(sink, place(sink.shape[len(self.outer) :], inner), value))
             if sink.op is PIECE:
                 stores.append(_in_place(sink, index, value))
             elif sink in self.builder.needed:
-                stores.append(Store(sink, as_node(position(sink.shape, index)), value))
+                stores.append(Store(sink, place(sink.shape, index), value))
         ordered = sorted(passes.items(), key=lambda item: item[0][0])
         return tuple(
             [
@@ -199,7 +207,7 @@ def _in_place(piece: UOp, index: Index, value: UOp) -> Store:
     whole, begin = piece.arg
     axis = whole.params["axis"]
     at = (*index[:axis], sint.add(index[axis], begin), *index[axis + 1 :])
-    return Store(whole, as_node(position(whole.shape, at)), value)
+    return Store(whole, place(whole.shape, at), value)
 
 
 def _unless(condition: UOp | None, value: UOp) -> UOp:
@@ -211,5 +219,5 @@ def _unless(condition: UOp | None, value: UOp) -> UOp:
 
 def load_local(array: UOp, at: Index, outer: int, condition: UOp | None = None) -> UOp:
     """An element of an array that is kept for one point of the outer ranges: its position is within the row."""
-    place = as_node(position(array.shape[outer:], at[outer:]))
-    return make(LOAD, (place,) if condition is None else (place, condition), array, array.dtype, ())
+    where = place(array.shape[outer:], at[outer:])
+    return make(LOAD, (where,) if condition is None else (where, condition), array, array.dtype, ())

@@ -7,6 +7,7 @@ part and a long row in another, but runs of so many of them that there is about 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -247,14 +248,12 @@ def _merged(functions: Sequence[tuple[str, str]], text: str) -> str:
     declarations: dict[str, None] = {}
     bodies = []
     for ir in (*[_internal(ir, name) for name, ir in functions], text):
-        lines = []
-        for line in ir.split("\n"):
-            if line.startswith(("declare ", "!0 = ")):
-                declarations[line] = None
-            else:
-                lines.append(line)
-        bodies.append("\n".join(lines))
+        declarations |= dict.fromkeys(_DECLARED.findall(ir))
+        bodies.append(_DECLARED.sub("", ir))
     return "\n".join([*bodies, *declarations, ""])
+
+
+_DECLARED = re.compile(r"^((?:declare |!0 = ).*)\n?", re.MULTILINE)
 
 
 def _internal(ir: str, name: str) -> str:

@@ -43,31 +43,32 @@ def _products(
     rest = c.m % rows if g.shares_rows and c.open_rows is None else int(g.shares_rows)
     last = g.rows(b) + -1
     tile_rows = [b.binary("umin", row + i, last) if rest and i >= rest else row + i for i in range(rows)]
-    places = [
-        Place(batch, tile_row, column + at, 1, lanes, mask, lanes)
-        for tile_row in tile_rows
-        for at, mask in zip(starts, masks, strict=True)
-    ]
+    tile_columns = [column + at for at in starts]
+    width = len(tile_columns)
     count = b.binary("umin", b.binary("sub", g.rows(b), row), rows) if rest else Index(None, rows)
 
+    def place(number: int) -> Place:
+        i, v = divmod(number, width)
+        return Place(batch, tile_rows[i], tile_columns[v], 1, lanes, masks[v], lanes)
+
     def begin() -> list[Value]:
-        return [b.constant(0, dtype, lanes)] * len(places)
+        return [b.constant(0, dtype, lanes)] * (rows * width)
 
     def partial_at(number: int) -> Value:
-        i, v = divmod(number, len(starts))
+        i, v = divmod(number, width)
         return b.address(partial, i * plan.column_block + v * lanes, dtype)
 
     def resume() -> list[Value]:
         if not g.partial:
-            return [b.convert(b.read(c.c, place), c.c.dtype, dtype, lanes) for place in places]
-        return [b.load(partial_at(i), dtype, lanes) for i in range(len(places))]
+            return [b.convert(b.read(c.c, place(i)), c.c.dtype, dtype, lanes) for i in range(rows * width)]
+        return [b.load(partial_at(i), dtype, lanes) for i in range(rows * width)]
 
     def interrupt() -> None:
         for i, value in enumerate(sums):
             if g.partial:
                 b.store(value, partial_at(i), dtype)
             else:
-                b.write(c.c, places[i], value)
+                b.write(c.c, place(i), value)
 
     sums = begin() if plan.k_blocks == 1 else b.choose(b.compare("eq", k_start, 0), begin, resume)
     if c.k:
@@ -77,7 +78,7 @@ def _products(
             k = b.add(k_start, loop.index)
             if w is not None:
                 tap = [Index(value, 0) for value in loop.carried[len(sums) :]]
-                pointers = [b.address(packed_b, at_column(b, w, column + at), dtype) for at in starts]
+                pointers = [b.address(packed_b, at_column(b, w, each), dtype) for each in tile_columns]
                 b_row = [b.load(b.address(p, at_tap(b, w, tap), dtype), dtype, lanes) for p in pointers]
                 loop.carried[len(sums) :] = map(b.number, following(b, tap, (w.channels, *w.taps)))
             elif plan.pack_b:
@@ -85,8 +86,8 @@ def _products(
                 b_row = [b.load(b.address(packed_b, at_k + at, dtype), dtype, lanes) for at in starts]
             else:
                 b_row = [
-                    g.produce(b, g.b, Place(batch, k, column + at, 1, lanes, mask, lanes))
-                    for at, mask in zip(starts, masks, strict=True)
+                    g.produce(b, g.b, Place(batch, k, each, 1, lanes, mask, lanes))
+                    for each, mask in zip(tile_columns, masks, strict=True)
                 ]
             if plan.pack_a:
                 steps = (1, g.a_stride) if g.a_by_rows else (plan.rows, 1)
@@ -100,10 +101,10 @@ def _products(
                 for v, vector in enumerate(b_row):
                     number = i * len(b_row) + v
                     loop.carried[number] = b.multiply_add(element, vector, loop.carried[number], dtype)
-        sums = loop.carried[: len(places)]
+        sums = loop.carried[: rows * width]
 
     def finish() -> None:
-        _finish(g, b, sums, places, count)
+        _finish(g, b, sums, place, width, count)
 
     if plan.k_blocks == 1 or (c.epilogue is None and not g.partial):
         finish()
@@ -141,44 +142,50 @@ def _dots(
     if c.k % lanes:
         sums = step(Index(None, whole), c.k % lanes, sums)
     # Each row of results becomes a vector, so that an epilogue computes with vectors here as well.
-    places = [Place(batch, row + i, column, 1, columns) for i in range(rows)]
     reduced = [reduce_lanes(b, value, dtype, lanes) for value in sums]
     rows_of_sums = [b.keep(reduced[i * columns :][:columns], dtype, 1) for i in range(rows)]
     totals = [b.load(kept, dtype, columns) for kept in rows_of_sums]
-    _finish(g, b, totals, places, Index(None, rows))
+    _finish(g, b, totals, lambda i: Place(batch, row + i, column, 1, columns), 1, Index(None, rows))
 
 
-def _finish(g: Functions, b: Builder, sums: Sequence[Value], places: Sequence[Place], count: Index) -> None:
-    """The epilogue and the store of the first rows of a tile, so many of them."""
+def _finish(
+    g: Functions,
+    b: Builder,
+    sums: Sequence[Value],
+    place: Callable[[int], Place],
+    width: int,
+    count: Index,
+) -> None:
+    """The epilogue and the store of the first rows of a tile, so many of them, of `width` vectors each."""
     c, dtype = g.contraction, g.accumulator
     epilogue = c.epilogue
     if epilogue is None:
-        for place, value in zip(places, sums, strict=True):
-            b.write(c.c, place, b.convert(value, dtype, c.c.dtype, place.lanes))
+        for i, value in enumerate(sums):
+            b.write(c.c, at := place(i), b.convert(value, dtype, c.c.dtype, at.lanes))
         return
 
-    def body(place: Place, value: Value) -> None:
-        made = epilogue(b, place, value)
+    def body(at: Place, value: Value) -> None:
+        made = epilogue(b, at, value)
         if made is None:
             return
-        if made.type == vector_type(dtype, place.lanes):
-            made = b.convert(made, dtype, c.c.dtype, place.lanes)
-        b.write(c.c, place, made)
+        if made.type == vector_type(dtype, at.lanes):
+            made = b.convert(made, dtype, c.c.dtype, at.lanes)
+        b.write(c.c, at, made)
 
-    _each(g, b, sums, places, count, body)
+    _each(g, b, sums, (place(0), place(width - 1)), width, count, body)
 
 
 def _each(
     g: Functions,
     b: Builder,
     sums: Sequence[Value],
-    places: Sequence[Place],
+    row: tuple[Place, Place],
+    width: int,
     count: Index,
     body: Callable[[Place, Value], None],
 ) -> None:
-    """What is to be done for each vector of a tile, in loops so that its code is short."""
-    dtype, first, lanes = g.accumulator, places[0], places[0].lanes
-    width = sum(place.row == first.row for place in places)
+    """What is to be done for each vector of a tile, in loops so that its code is short; `row`: the first row's first and last."""
+    dtype, (first, last), lanes = g.accumulator, row, row[0].lanes
     kept = b.keep(sums, dtype, lanes)
     vectors = Index(None, width)
     if g.shares_columns:
@@ -186,7 +193,7 @@ def _each(
         vectors = b.binary("umin", b.binary("udiv", present, lanes), width)
     with b.loop(0, vectors, 1, nonempty=True) as across:
         column = b.add(first.column, b.scale(across.index, lanes))
-        mask = places[width - 1].mask
+        mask = last.mask
         if mask is not None:
             mask = b.first_lanes(b.binary("sub", g.contraction.n, column), lanes)
         with b.loop(0, count, 1, nonempty=True) as down:

@@ -67,11 +67,10 @@ class Evaluation:
             if node in values:
                 stack.pop()
                 continue
-            if node.op is LOAD or is_index(node) or self._compares_indices(node):
-                made = self._leaf(node)
-                if made is not None:
-                    values[node] = made
-                    continue
+            made = self._leaf(node)
+            if made is not None:
+                values[node] = made
+                continue
             missing = [source for source in node.src if source not in values]
             if missing:
                 stack += missing
@@ -85,27 +84,27 @@ class Evaluation:
         return value if value.type.startswith("<") else self.b.splat(value, self.lanes)
 
     def _leaf(self, node: UOp) -> Value | None:
-        if node.op is LOAD:
+        """The value of a node that is not made of those of its sources, else None."""
+        op = node.op
+        if op is LOAD:
             return self._load(node)
-        if node.op is CONST:
-            return Value("i64", str(int(node.value)))
-        if not all(map(self._pure, node.src)):
-            return None  # data that is computed with, though it is of int64
-        if not is_index(node):
+        if op is CONST:
+            return Value(register_type(node.dtype), constant(node))
+        compares = (op is s.LT or op is s.EQ) and is_index(node.src[0]) and is_index(node.src[1])
+        if not (compares or is_index(node)) or not all(map(self._pure, node.src)):
+            return None  # data that is computed with, though it may be of int64
+        if compares:
             return self._comparison(node)
         return self._each(node) if self.step(node) != 0 else self.b.number(self.index(node))
 
     def _make(self, node: UOp) -> Value:
-        if node.op is CONST:
-            return Value(register_type(node.dtype), constant(node))
         assert node.op is not RESULT, "a result is known where it is used"
         operands = [self._values[source] for source in node.src]
-        wide = any(operand.type.startswith("<") for operand in operands)
-        lanes = self.lanes if wide else 1
+        wide = "<" in [operand.type[0] for operand in operands]
+        lanes, kind = self.lanes if wide else 1, register_type(node.dtype)
         if wide:
-            operands = [o if o.type.startswith("<") else self.b.splat(o, lanes) for o in operands]
+            operands = [o if o.type[0] == "<" else self.b.splat(o, lanes) for o in operands]
         name = self.b.ops(lanes).scalar_op(node, [operand.name for operand in operands], wide)
-        kind = register_type(node.dtype)
         return Value(f"<{lanes} x {kind}>" if wide else kind, name)
 
     # Indices
@@ -205,9 +204,6 @@ class Evaluation:
         if index.op is CONST:
             return Value("i64", str(int(index.value)))
         return self.b.number(self.index(index)) if self.step(index) == 0 else self._each(index)
-
-    def _compares_indices(self, node: UOp) -> bool:
-        return node.op in (s.LT, s.EQ) and all(is_index(source) for source in node.src)
 
     def _comparison(self, node: UOp) -> Value:
         """A comparison of indices: of their difference with 0, in 32 bits if it fits."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,10 +32,6 @@ class Value(NamedTuple):
         return f"{self.type} {self.name}"
 
 
-# The constructor of a named tuple is a function of Python, and this is called for each instruction.
-_value: Callable[[tuple[str, str]], Value] = partial(tuple.__new__, Value)
-
-
 class Index(NamedTuple):
     """A 64-bit index `value + constant`: constants fold and end up in the displacements of addresses."""
 
@@ -44,7 +41,12 @@ class Index(NamedTuple):
     def __add__(self, other: object) -> Index:
         if not isinstance(other, int):
             return NotImplemented
-        return Index(self.value, self.constant + other)
+        return _index((self.value, self.constant + other))
+
+
+# The constructor of a named tuple is a function of Python; these are called several times for each instruction.
+_value: Callable[[tuple[str, str]], Value] = partial(tuple.__new__, Value)
+_index: Callable[[tuple[Value | None, int]], Index] = partial(tuple.__new__, Index)
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
@@ -87,7 +89,8 @@ class Writer:
     def __init__(self, signature: str, fma: bool = True) -> None:
         self.signature, self.fma = signature, fma
         self.prologue: list[str] = []
-        self.lines: list[Any] = []  # of instructions and of lists of such
+        self.lines: list[str] = []  # what is being written, the last of the pieces of the text
+        self._pieces = [self.lines]
         self.block = "body"
         self._names = 0
         self._known: dict[str, str] = {}  # the names of what was written in the blocks that are open
@@ -95,16 +98,13 @@ class Writer:
         self._mark = "%v"  # of the innermost one
         self._marks = 0
         self._ops: dict[int, ScalarCode] = {}
+        self._arguments: dict[int, Value] = {}
 
     def text(self) -> str:
         """The finished function."""
-        lines = ["entry:", *self.prologue, "  br label %body", "body:"]
-        for line in self.lines:
-            if isinstance(line, str):
-                lines.append(line)
-            else:
-                lines += line
-        return f"define {self.signature} {{\n" + "\n".join([*lines, "  ret void"]) + "\n}\n"
+        lines = chain.from_iterable(self._pieces)
+        begin = ["entry:", *self.prologue, "  br label %body", "body:"]
+        return f"define {self.signature} {{\n" + "\n".join([*begin, *lines, "  ret void"]) + "\n}\n"
 
     def _name(self, prefix: str) -> str:
         self._names += 1
@@ -131,20 +131,16 @@ class Writer:
 
     def _new(self, text: str) -> str:
         """Write an instruction that depends on its operands alone, before the outermost loop in which they do not change."""
-        lines, frames, level = self.lines, self._frames, 0
-        if frames:
-            level = len(frames)
-            for number in range(self._level(text), level):
-                before = frames[number].before
-                if before is not None:
-                    lines, level = before, number
-                    break
+        lines, frames, level = self.lines, self._frames, len(self._frames)
+        for number in range(self._level(text), level):
+            before = frames[number].before
+            if before is not None:
+                lines, level = before, number
+                break
         self._names += 1
+        name = f"{frames[level - 1].mark if level else '%v'}{self._names}"
         if level:
             frames[level - 1].known.append(text)
-            name = f"{frames[level - 1].mark}{self._names}"
-        else:
-            name = f"%v{self._names}"
         self._known[text] = name
         lines.append(f"  {name} = {text}")
         return name
@@ -172,6 +168,13 @@ class Writer:
             self.prologue += [f"  {name} = alloca i64, align 8", f"  store i64 0, ptr {name}, align 8"]
         return name
 
+    def _piece(self) -> list[str]:
+        """A place here where more can be written later."""
+        place: list[str] = []
+        self.lines = []
+        self._pieces += [place, self.lines]
+        return place
+
     def _start(self, block: str) -> None:
         self.lines.append(f"{block}:")
         self.block = block
@@ -197,7 +200,7 @@ class Writer:
         """An index as a value."""
         value, constant = (None, index) if isinstance(index, int) else index
         if value is None:
-            return Value("i64", str(constant))
+            return _value(("i64", str(constant)))
         return self.pure("i64", f"add i64 {value.name}, {constant}") if constant else value
 
     def add(self, x: Index, y: Index) -> Index:
@@ -205,7 +208,7 @@ class Writer:
         left, right = x.value, y.value
         if left is not None and right is not None:
             left = self.pure("i64", f"add i64 {left.name}, {right.name}")
-        return Index(right if left is None else left, x.constant + y.constant)
+        return _index((right if left is None else left, x.constant + y.constant))
 
     def scale(self, x: Index, factor: int) -> Index:
         """An index times a constant."""
@@ -214,7 +217,7 @@ class Writer:
             return Index(None, x.constant * factor)
         if factor == 1:
             return x
-        return Index(self.pure("i64", f"mul i64 {value.name}, {factor}"), x.constant * factor)
+        return _index((self.pure("i64", f"mul i64 {value.name}, {factor}"), x.constant * factor))
 
     def binary(self, operation: str, x: Index | int, y: Index | int) -> Index:
         """An instruction on two indices, such as `sub`, or `umin` for the intrinsic."""
@@ -247,14 +250,13 @@ class Writer:
         head, body, end = self._name("head"), self._name("loop"), self._name("end")
         if nonempty:
             body = head
-        outside: list[str] = []
-        self.lines.append(outside)
+        outside = self._piece()
         self.statement(f"br label %{head}")
         self._start(head)
-        at = len(self.lines)
+        at_head = self._piece()
         with self._scope(outside):
             index, *phis = [
-                Value(type, self._name(self._mark)) for type in ("i64", *[v.type for v in carried])
+                _value((type, self._name(self._mark))) for type in ("i64", *[v.type for v in carried])
             ]
             loop = Loop(index, step, list(phis))
             if not nonempty:
@@ -273,7 +275,7 @@ class Writer:
             else:
                 self.statement(f"br label %{head}")
         entries = [(index, first, following), *zip(phis, carried, loop.carried, strict=True)]
-        self.lines[at:at] = [
+        at_head += [
             f"  {phi.name} = phi {phi.type} [{x.name}, %{before}], [{y.name}, %{latch}]"
             for phi, x, y in entries
         ]
@@ -357,11 +359,12 @@ class Writer:
 
     def argument(self, position: int) -> Value:
         """A pointer of the kernel's arguments."""
-        name = f"%argument{position}"
-        line = f"  {name} = load ptr, ptr {name}.at"
-        if line not in self.prologue:
-            self.prologue += [f"  {name}.at = getelementptr ptr, ptr %arguments, i64 {position}", line]
-        return Value("ptr", name)
+        found = self._arguments.get(position)
+        if found is None:
+            found = self._arguments[position] = Value("ptr", name := f"%argument{position}")
+            self.prologue.append(f"  {name}.at = getelementptr ptr, ptr %arguments, i64 {position}")
+            self.prologue.append(f"  {name} = load ptr, ptr {name}.at")
+        return found
 
     def size(self, position: int) -> Index:
         """The number of which the kernel's arguments have the address."""

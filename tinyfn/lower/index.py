@@ -8,10 +8,11 @@ divisions and remainders of a reshape are simplified by what is known of the ran
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..trace.elements import Index, Request, Rule, as_node, position
+from ..trace.sint import Dimension
 from ..trace.uop import CONST, StructuralOp, UOp, make
 
 
@@ -37,18 +38,28 @@ RESULT = ScalarLeaf("result")  # arg: the reduction's node; its result where the
 
 def load(array: UOp, index: Index, condition: UOp | None = None) -> UOp:
     """The element of an array in memory, if the condition holds."""
-    at = as_node(position(array.shape, index))
+    at = place(array.shape, index)
     return make(LOAD, (at,) if condition is None else (at, condition), array, array.dtype, ())
 
 
-# Arrays of one shape are moved at one index again and again: as many as a tree of parameters has leaves, for example. An index
-# may be that of a gather, which holds the graph that it is from, so this is emptied when a graph is done.
+# Arrays of one shape are moved and read at one index again and again: as many as a tree of parameters has leaves, for example.
+# An index may be that of a gather, which holds the graph that it is from, so these are emptied when a graph is done.
 _moves: dict[Any, Index] = {}
+_places: dict[tuple[Sequence[Dimension], Index], UOp] = {}
 
 
 def forget_moves() -> None:
     """Let go of what was worked out for the last graph."""
     _moves.clear()
+    _places.clear()
+
+
+def place(shape: Sequence[Dimension], index: Index) -> UOp:
+    """The position of an index in an array of this shape, worked out once for all such arrays."""
+    found = _places.get((shape, index))
+    if found is None:
+        found = _places[shape, index] = as_node(position(shape, index))
+    return found
 
 
 def _moved(node: UOp, index: Index) -> Index:
@@ -79,6 +90,44 @@ def has_rule(node: UOp) -> bool:
     return getattr(node.op, "element", None) is not None and bool(node.op.has_element(node))
 
 
+def elements_read(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> list[tuple[UOp, Index]]:
+    """The elements of leaves that an element of a node is computed from; no expression is made of them."""
+    found: dict[tuple[UOp, Index], None] = {}
+    seen: set[tuple[UOp, Index]] = set()
+    stack = [(node, index)]
+    while stack:
+        request = stack.pop()
+        if request in seen:
+            continue
+        seen.add(request)
+        current, at = request
+        if current.op is CONST:
+            continue
+        if is_leaf(current):
+            found[request] = None
+        elif is_movement(current):
+            stack.append((current.src[0], _moved(current, at)))
+        elif current.op.element is None:
+            stack += [(source, at) for source in current.src]
+        else:
+            # Its rule asks for elements as it goes, and may compute with what it gets.
+            found |= dict.fromkeys(_read_by_rules(current, at, is_leaf))
+    return list(found)
+
+
+def _read_by_rules(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> list[tuple[UOp, Index]]:
+    found: list[tuple[UOp, Index]] = []
+
+    def read(current: UOp, at: Index, condition: UOp | None) -> UOp | None:
+        if not is_leaf(current):
+            return None
+        found.append((current, at))
+        return make(RESULT, (), current, current.dtype, ())
+
+    Elements(read).at(node, index)
+    return found
+
+
 class Elements:
     """Scalar expressions of elements, each made once.
 
@@ -107,7 +156,8 @@ class Elements:
                 if leaf is not None:
                     made[request] = leaf
                     continue
-                if is_movement(current):
+                op = current.op
+                if op is PIECE or op.source_index is not None:
                     source = (current.src[0], _moved(current, at), under)
                     if source in made:
                         made[request] = made[source]
@@ -115,7 +165,7 @@ class Elements:
                         stack.append((request, None, []))
                         stack.append((source, None, []))
                     continue
-                if current.op.element is None:
+                if op.element is None:
                     # Elementwise: what its formula makes of the same element of each source.
                     sources = [(s, at, under) for s in current.src]
                     lacking = [r for r in sources if r not in made]
@@ -123,9 +173,9 @@ class Elements:
                         stack.append((request, None, []))
                         stack += [(r, None, []) for r in reversed(lacking)]
                     else:
-                        made[request] = current.op.scalar(*[made[r] for r in sources], **current.params)
+                        made[request] = op.scalar(*[made[r] for r in sources], **current.params)
                     continue
-                rule = current.op.element(current, at, under)
+                rule = op.element(current, at, under)
                 wanted = next(rule)
             missing = [r for r in wanted if r not in made]
             if missing:

@@ -40,10 +40,9 @@ class Memory(Values):
 
     def _carries_vectors(self, position: UOp) -> bool:
         """Whether data that differs between lanes is part of a position."""
-        form = self._linear[position]
-        if not form.other and all(n.op is not LOAD for n in toposort([position])):
-            return False
-        return any(n.op in (LOAD, RESULT) and self.depends(n).varies for n in toposort([position]))
+        return not self._linear[position].is_all and any(
+            n.op in (LOAD, RESULT) and self.depends(n).varies for n in toposort([position])
+        )
 
     def address(self, array: UOp, position: UOp, column: int, offset: int = 0, inside: bool = True) -> str:
         """Where the element at a position is, in the first lane; `offset` moves it, `inside`: it is in the array."""

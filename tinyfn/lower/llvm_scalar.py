@@ -16,6 +16,7 @@ from ..trace.uop import CONST, UOp, const
 
 _REGISTER = {
     dtypes.bool_: "i1", dtypes.float16: "half", dtypes.bfloat16: "i16", dtypes.float32: "float", dtypes.float64: "double",
+    **{t: f"i{8 * t.itemsize}" for t in dtypes.INTEGERS},
 }  # fmt: skip
 _MEMORY = {**_REGISTER, dtypes.bool_: "i8"}
 
@@ -68,6 +69,8 @@ def constant(node: UOp) -> str:
     return _literal(*node.arg)
 
 
+_FLOAT_OPS = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
+_INTEGER_OPS = {s.ADD: "add", s.MUL: "mul", s.AND: "and", s.OR: "or", s.XOR: "xor"}
 _BY_CONSTANT = frozenset((s.SHL, s.SHR, s.IDIV, s.MOD))
 
 
@@ -113,8 +116,10 @@ class ScalarCode(ABC):
             result = self.scalar_op(stand_in, [self._from_bfloat16(n, vector) for n in names], vector)
             return self._to_bfloat16(result, vector) if stand_in.dtype is dtypes.float32 else result
         kind = register_type(dtype)
-        kinds = self.vector(kind) if vector else kind
-        suffix = (f"v{self.lanes}" if vector else "") + suffix_of(dtype)
+        kinds = f"<{self.lanes} x {kind}>" if vector else kind
+        simple = (_FLOAT_OPS if dtypes.is_float(dtype) else _INTEGER_OPS).get(op)
+        if simple is not None:
+            return self.op(f"{simple} {kinds} {names[0]}, {names[1]}")
         if op is s.WHERE:
             choice = register_type(node.dtype)
             choices = self.vector(choice) if vector else choice
@@ -136,18 +141,21 @@ class ScalarCode(ABC):
             return self.op(
                 f"icmp {'eq' if op is s.EQ else 'slt' if signed else 'ult'} {kinds} {names[0]}, {names[1]}"
             )
-        if op is s.FMA:
-            return self.call(kinds, f"llvm.fma.{suffix}", *[(kinds, n) for n in names])
-        if op is s.SQRT or op is s.TRUNC:
-            return self.call(kinds, f"llvm.{op.name}.{suffix}", (kinds, names[0]))
+        if op is s.FMA or op is s.SQRT or op is s.TRUNC:
+            function = f"llvm.{op.name}.{self._suffix(dtype, vector)}"
+            return self.call(kinds, function, *[(kinds, n) for n in names])
         if op is s.RECIP:
             one = literal(np.asarray(1, dtype)[()], dtype)
             return self.op(f"fdiv {kinds} {self.splat(one, kind) if vector else one}, {names[0]}")
         if op in _BY_CONSTANT and node.src[1].op is CONST:
-            simple = self._by_constant(op, dtype, names, int(node.src[1].value), vector)
-            if simple is not None:
-                return simple
+            made = self._by_constant(op, dtype, names, int(node.src[1].value), vector)
+            if made is not None:
+                return made
         return self.binary(op, dtype, names[0], names[1], vector)
+
+    def _suffix(self, dtype: DType, vector: bool, width: int | None = None) -> str:
+        """What the name of an intrinsic on such registers ends with."""
+        return f"v{width or self.lanes}{suffix_of(dtype)}" if vector else suffix_of(dtype)
 
     def _by_constant(
         self, op: s.ScalarOp, dtype: DType, names: Sequence[str], amount: int, vector: bool
@@ -172,21 +180,19 @@ class ScalarCode(ABC):
         """An op on two registers of one dtype."""
         kind = register_type(dtype)
         kinds = self.vector(kind, width) if vector else kind
-        suffix = (f"v{width or self.lanes}" if vector else "") + suffix_of(dtype)
-        if dtypes.is_float(dtype):
-            names = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
-            if op in names:
-                return self.op(f"{names[op]} {kinds} {a}, {b}")
+        is_float = dtypes.is_float(dtype)
+        simple = (_FLOAT_OPS if is_float else _INTEGER_OPS).get(op)
+        if simple is not None:
+            return self.op(f"{simple} {kinds} {a}, {b}")
+        if is_float:
             # Of two zeros of different sign it may be either.
-            name = f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{suffix}"
+            name = f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{self._suffix(dtype, vector, width)}"
             self.declared[f"declare {kinds} @{name}({kinds}, {kinds})"] = None
             return self.op(f"call nsz {kinds} @{name}({kinds} {a}, {kinds} {b})")
-        names = {s.ADD: "add", s.MUL: "mul", s.AND: "and", s.OR: "or", s.XOR: "xor"}
-        if op in names:
-            return self.op(f"{names[op]} {kinds} {a}, {b}")
-        sign = "s" if dtypes.kind(dtype) == "signed" else "u"
         if op is s.MAX or op is s.MIN:
-            return self.call(kinds, f"llvm.{sign}{op.name}.{suffix}", (kinds, a), (kinds, b))
+            sign = "s" if dtypes.kind(dtype) == "signed" else "u"
+            function = f"llvm.{sign}{op.name}.{self._suffix(dtype, vector, width)}"
+            return self.call(kinds, function, (kinds, a), (kinds, b))
         return self._guarded(op, dtype, a, b, vector)
 
     def _guarded(self, op: s.ScalarOp, dtype: DType, a: str, b: str, vector: bool) -> str:

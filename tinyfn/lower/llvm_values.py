@@ -132,12 +132,15 @@ class Values(Writer):
 
     def value(self, expression: UOp, column: int = 0) -> Value:
         """The value of an expression: a vector if it differs between lanes."""
-        order = self._orders.get(expression)
-        if order is None:
-            order = self._orders[expression] = [n for n in elements_of(expression) if n.op is not CONST]
         values = self._values
-        for node in order:
-            depth, varies = self.depends(node)
+        found = self._depends.get(expression)
+        if found is not None:
+            known = values.get((expression, column if found.varies else -1))
+            if known is not None:
+                return known
+        known_depends = self._depends
+        for node in self._order(expression):
+            depth, varies = known_depends.get(node) or self.depends(node)
             key = (node, column if varies else -1)
             if key not in values:
                 saved, self.out = self.out, self.scopes[depth].out
@@ -146,6 +149,18 @@ class Values(Writer):
                 if varies:
                     self._of_frame.append((values, key))
         return self._operand(expression, column)
+
+    def _order(self, expression: UOp) -> list[UOp]:
+        """What an expression is made of, but for constants, each after its operands."""
+        order = self._orders.get(expression)
+        if order is None:
+            order = self._orders[expression] = []
+            for node in elements_of(expression):
+                if node.op is CONST:
+                    self._depends[node] = Dependence(0, False)
+                else:
+                    order.append(node)
+        return order
 
     def vector_of(self, expression: UOp, column: int = 0) -> str:
         """The value of an expression in every lane."""
@@ -180,11 +195,10 @@ class Values(Writer):
         assert node.op is not RESULT, "a result is kept by the pass that makes it"
         if period := self._period(node):
             return self._divided_lane(node, period, column)
-        operands = [self._operand(n, column) for n in node.src]
-        names = [
-            name if not varies or v else self._in_all_lanes(n, name)
-            for n, (name, v) in zip(node.src, operands, strict=True)
-        ]
+        names = []
+        for source in node.src:
+            name, is_vector = self._operand(source, column)
+            names.append(name if is_vector or not varies else self._in_all_lanes(source, name))
         if (node.op is s.IDIV or node.op is s.MOD) and node.dtype is dtypes.int64:
             if sint.bounds(node.src[0])[0] >= 0 and sint.bounds(node.src[1])[0] > 0:
                 kind = self.vector("i64") if varies else "i64"

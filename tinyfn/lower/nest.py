@@ -22,6 +22,7 @@ from ..trace import scalar, sint
 from ..trace.elements import Index, as_node
 from ..trace.uop import OUTPUT, UOp, make, rebuild, toposort
 from .index import LOAD, RESULT
+from .linear import linear
 
 
 class Reduce(NamedTuple):
@@ -245,6 +246,9 @@ def _with(ranges: tuple[UOp, ...], a: UOp, b: UOp, whole: UOp) -> tuple[UOp, ...
 
 def step_along(position: UOp, r: UOp) -> int | None:
     """By how much a position grows when a range does by one, or None if that is not the same everywhere."""
+    form = linear(position)
+    if r not in form.other:
+        return form.steps.get(r, 0)
     difference = sint.sub(sint.substitute(position, {r: sint.add(r, 1)}), position)
     return difference if isinstance(difference, int) else None
 
@@ -258,7 +262,9 @@ def elements_of(*expressions: UOp) -> list[UOp]:
         if node.op is LOAD:
             loads.append(node)
         else:
-            pending += [n for n in node.src if n not in seen]
+            for source in node.src:
+                if source not in seen:
+                    pending.append(source)
             seen.update(node.src)
     return [*loads, *toposort(expressions, stop=loads)]
 

@@ -34,10 +34,10 @@ def compiles(node: UOp) -> bool:
         return False
     if node.op in CONTRACTIONS and node.dtype not in _MULTIPLIED:
         return False
-    return all(
-        not isinstance(n.dtype, tuple) and n.dtype in _COMPUTED and all(size != 0 for size in n.shape)
-        for n in (node, *node.src)
-    )
+    for each in (node, *node.src):
+        if isinstance(each.dtype, tuple) or each.dtype not in _COMPUTED or 0 in each.shape:
+            return False
+    return True
 
 
 _MULTIPLIED = frozenset((*dtypes.INTEGERS, *dtypes.FLOATS))

@@ -10,8 +10,7 @@ from ..trace import sint
 from ..trace.elements import Index
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS, summed
-from .index import PIECE, Elements, has_rule
-from .nest import result
+from .index import PIECE, elements_read, has_rule
 from .sinks import is_reduction
 
 
@@ -58,22 +57,17 @@ def _is_complex(node: UOp) -> bool:
 
 def reads_point(node: UOp, index: Index, reads: set[UOp], inside: set[UOp], point: Index) -> bool:
     """Whether an element of a node reads of `inside` only what is at a point, in the first axes."""
-    right = True
+    if not inside:
+        return True
 
-    def read(current: UOp, at: Index, condition: UOp | None) -> UOp | None:
-        nonlocal right
-        if current in inside:
-            right = right and at[: len(point)] == point
-            return result(current)
-        if current in reads:
-            return result(current)
-        if current.op is PIECE or (has_rule(current) and not _is_complex(current)):
-            return None
-        return result(current)
+    def is_leaf(current: UOp) -> bool:
+        return current in reads or not (
+            current.op is PIECE or (has_rule(current) and not _is_complex(current))
+        )
 
-    if inside:
-        Elements(read).at(node, index)
-    return right
+    return all(
+        at[: len(point)] == point for current, at in elements_read(node, index, is_leaf) if current in inside
+    )
 
 
 def along(shape: Sequence[Any], ranges: Sequence[Any]) -> Index:

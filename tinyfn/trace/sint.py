@@ -158,8 +158,8 @@ def constant_term(dimension: Dimension) -> int:
 def prod(shape: Iterable[Dimension]) -> Dimension:
     """The product of the dimensions: 1 for none."""
     total: Dimension = 1
-    for dimension in shape:
-        total = mul(total, dimension)
+    for n in shape:
+        total = total * n if isinstance(n, int) and isinstance(total, int) else mul(total, n)
     return total
 
 
@@ -291,6 +291,8 @@ def always_equal(a: Dimension, b: Dimension) -> bool | None:
 def always_less_equal(a: Dimension, b: Dimension) -> bool | None:
     """Whether a <= b for all values of the variables (True), for none (False), or as they happen to be
     (None)."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a <= b
     difference = sub(b, a)
     low, high = bounds(difference)
     if low < 0 <= high and isinstance(difference, UOp):

@@ -72,8 +72,11 @@ def constant(value: float, dtype: DType) -> UOp:
 
 def _operation(op: ScalarOp) -> Callable[..., UOp]:
     def operation(*operands: Number) -> UOp:
-        dtype = next(o.dtype for o in operands if isinstance(o, UOp))
-        return build(op, *[o if isinstance(o, UOp) else constant(o, dtype) for o in operands])
+        nodes = [o for o in operands if isinstance(o, UOp)]
+        if len(nodes) < len(operands):
+            dtype = nodes[0].dtype
+            nodes = [o if isinstance(o, UOp) else constant(o, dtype) for o in operands]
+        return build(op, *nodes)
 
     return operation
 
