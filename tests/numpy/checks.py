@@ -1,16 +1,18 @@
-"""What the tests of this folder share: inputs, agreement with NumPy eagerly and under jit, gradients by differences."""
+"""What the tests of this folder share: inputs, agreement with NumPy eagerly and under jit, derivatives by differences."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 import tinyfn.numpy as tnp
-from tinyfn.transforms import grad, jit
+from tests.against_numpy import check_derivatives, parts
+from tinyfn.transforms import jit
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-10}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -40,55 +42,27 @@ def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def leaves(x: Any) -> list[Any]:
-    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, (tuple, list)) else [x]
-
-
 def agree(
     function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 2e-5, under_jit: bool = True
 ) -> None:
-    """The function of a namespace and arrays gives the same in both namespaces, and in ours under jit too."""
+    """The function of a namespace and arrays gives the same in both namespaces, and in ours under jit too.
+
+    Dtypes are of one kind: where NumPy has 64 bits, ours may have 32."""
     with np.errstate(all="ignore"):
-        expected = leaves(function(np, *arrays))
+        expected = parts(function(np, *arrays))
     ours = [tnp.asarray(a) for a in arrays]
     results = [function(tnp, *ours)]
     if under_jit:
         results.append(jit(lambda *xs: function(tnp, *xs))(*ours))
     for result in results:
-        parts = leaves(result)
-        assert len(parts) == len(expected)
-        for actual, wanted in zip(parts, expected, strict=True):
+        found = parts(result)
+        assert len(found) == len(expected)
+        for actual, wanted in zip(found, expected, strict=True):
             assert isinstance(actual, (tnp.ndarray, int, float, bool, tuple))
+            assert np.asarray(actual).dtype.kind == np.asarray(wanted).dtype.kind
             close(actual, wanted, tolerance)
 
 
 def check_gradient(function: Callable[..., Any], *arrays: np.ndarray, tolerance: float = 1e-5) -> None:
-    """The gradient of a weighted sum of the function's results, in float64, by central differences."""
-    arrays = tuple(a.astype(np.float64) for a in arrays)
-    weights = [
-        np.random.default_rng(1).normal(size=np.shape(r))
-        for r in leaves(function(tnp, *map(tnp.asarray, arrays)))
-    ]
-
-    def loss(*xs: Any) -> Any:
-        parts = leaves(function(tnp, *xs))
-        total: Any = 0.0
-        for part, weight in zip(parts, weights, strict=True):
-            total = total + tnp.sum(part * tnp.asarray(weight))
-        return total
-
-    argnums = tuple(range(len(arrays)))
-    gradients = grad(loss, argnums=argnums)(*[tnp.asarray(a) for a in arrays])
-    step = 1e-5
-    for i, a in enumerate(arrays):
-        expected = np.zeros(a.shape)
-        for index in np.ndindex(a.shape):
-            values = []
-            for sign in (1, -1):
-                moved = a.copy()
-                moved[index] += sign * step
-                values.append(
-                    float(loss(*[tnp.asarray(moved if j == i else b) for j, b in enumerate(arrays)]))
-                )
-            expected[index] = (values[0] - values[1]) / (2 * step)
-        close(gradients[i], expected, tolerance)
+    """The derivatives of a function of a namespace and arrays, in ours: see `check_derivatives`."""
+    check_derivatives(partial(function, tnp), *arrays, tolerance=tolerance)
