@@ -117,6 +117,8 @@ def test_arguments_by_name_are_vectorized() -> None:
         (lambda: tnp.repeat(tnp.arange(3), -1), "repeat: -1 is not how often"),
         (lambda: tnp.rollaxis(tnp.zeros((2, 3)), 0, 3), "rollaxis: start=3 is no position among 2 axes"),
         (lambda: tnp.ix_(tnp.zeros((2, 2))), "ix_ takes 1-d arrays"),
+        (lambda: tnp.choose(tnp.array([0.0]), [1, 2]), "choose takes integers, not float32"),
+        (lambda: tnp.frexp(1j), "frexp takes real numbers, not complex64"),
         (lambda: tnp.packbits(tnp.array([1.5])), "packbits takes integers or bools, not float32"),
         (lambda: tnp.reshape(tnp.arange(4), (2.0, 2)), "reshape: a shape is made of integers"),
         (lambda: tnp.finfo(tnp.int32), "finfo takes a dtype of floats, not int32"),

@@ -181,6 +181,7 @@ def test_pad_with_values() -> None:
     agree(lambda m, x: m.pad(x, 2, "linear_ramp", end_values=3), x)
     agree(lambda m, x: m.pad(x, ((1, 2), (0, 1)), "linear_ramp", end_values=((1, 2), (3, 4))), x)
     agree(lambda m, x: m.pad(x, ((1, 2), (0, 1)), "linear_ramp", end_values=1j), x + 1j * x)
+    agree(lambda m, x: m.pad(x, 3, "linear_ramp"), np.array([True, False]))
     with pytest.raises(ValueError, match="no mode"):
         tnp.pad(x, 1, "mirror")
     with pytest.raises(ValueError, match=r"mode 'edge' does not take stat_length.*test_shapes"):

@@ -6,7 +6,6 @@ from .decompositions import (
     QRResult,
     SVDResult,
     cholesky,
-    cond,
     eig,
     eigh,
     eigvals,
@@ -18,6 +17,7 @@ from .decompositions import (
     svdvals,
 )
 from .norms import (
+    cond,
     cross,
     diagonal,
     matmul,

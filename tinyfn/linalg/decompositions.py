@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 
 from ..numpy.arithmetic import absolute, multiply
 from ..numpy.common import ArrayLike, at_user, bind, cast, described, inexact
+from ..numpy.dtype_queries import finfo
 from ..numpy.floats import conjugate
-from ..numpy.logic import bitwise_and, isnan, logical_not, not_equal, where
+from ..numpy.indexing import take_along_axis
+from ..numpy.logic import not_equal, where
+from ..numpy.ordering import argsort, sort
 from ..numpy.reductions import any as any_
 from ..numpy.reductions import max as max_
 from ..numpy.reductions import sum as sum_
 from ..numpy.shapes import expand_dims, matrix_transpose
+from ..numpy.triangles import tril, triu
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
@@ -160,16 +164,11 @@ def _hermitian_svd(x: Array, dtype: dtypes.DType, compute_uv: bool) -> Any:
     # The singular values are the eigenvalues' moduli, which fall from both ends of the rising order.
     sizes = absolute(values)
     if not compute_uv:
-        from ..numpy.ordering import sort
-
         return (
             o.to_dtype(sort(sizes, descending=True), dtype)
             if dtypes.is_float(dtype)
             else sort(sizes, descending=True)
         )
-    from ..numpy.indexing import take_along_axis
-    from ..numpy.ordering import argsort
-
     order = argsort(sizes, descending=True)
     values, sizes = take_along_axis(values, order), take_along_axis(sizes, order)
     vectors = take_along_axis(vectors, expand_dims(order, -2))
@@ -248,8 +247,6 @@ def hermitian(x: Array, which: str | None, conjugated: bool = True) -> Array:
         return x
     if which not in ("L", "U"):
         raise ValueError(f"eigh: UPLO must be 'L' or 'U', not {which!r}{at_user()}")
-    from ..numpy.triangles import tril, triu
-
     half, rest = (tril(x), tril(x, -1)) if which == "L" else (triu(x), triu(x, 1))
     return half + matrix_transpose(conjugate(rest) if conjugated else rest)
 
@@ -286,8 +283,6 @@ def _share(a: Array, rtol: ArrayLike | None, dtype: dtypes.DType) -> Any:
     """rtol with an axis for the singular values, or its default."""
     if rtol is not None:
         return expand_dims(o.operand(rtol), -1)
-    from ..numpy.dtype_queries import finfo
-
     return float(finfo(dtype).eps) * max(a.shape[-2:])
 
 
@@ -310,32 +305,7 @@ def pinv(
     return o.to_dtype(o.matmul(left, conjugate(matrix_transpose(u))), dtype)
 
 
-def cond(x: ArrayLike, p: Any = None) -> Array:
-    """The condition number of matrices in the norm `p` (None or 2: the greatest singular value by the least), of shape (...).
-
-    Matrices have shape (..., m, n); norms but 2 and -2 take the inverse, of square matrices. That of a singular one is inf.
-
-    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])))
-    Array(2., dtype=float32)
-    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])), "fro")
-    Array(2.5, dtype=float32)
-    """
-    from .norms import matrix_norm
-    from .systems import inv
-
-    a, dtype = matrices(x, "cond")
-    if p in (None, 2, -2):
-        values = svdvals(a)
-        result = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    else:
-        result = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
-    # 0 / 0, and the norm of no inverse; NaN if the matrix has NaN.
-    unknown = bitwise_and(isnan(result), logical_not(any_(isnan(a), (-2, -1))))
-    result = where(unknown, float("inf"), result)
-    return _real(result, dtype) if dtype.kind != "c" else result
-
-
 __all__ = [
-    "EigResult", "EighResult", "QRResult", "SVDResult", "cholesky", "cond", "eig", "eigh", "eigvals", "eigvalsh",
+    "EigResult", "EighResult", "QRResult", "SVDResult", "cholesky", "eig", "eigh", "eigvals", "eigvalsh",
     "matrices", "matrix_rank", "pinv", "qr", "svd", "svdvals",
 ]  # fmt: skip

@@ -21,16 +21,20 @@ from ..numpy.common import (
     permute,
 )
 from ..numpy.contraction import matmul, tensordot, vecdot
+from ..numpy.creation import eye
 from ..numpy.elementary import sqrt
-from ..numpy.logic import equal, where
+from ..numpy.logic import bitwise_and, equal, isnan, logical_not, where
 from ..numpy.shapes import matrix_transpose
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.sint import is_symbolic
+from .decompositions import matrices, svdvals
+from .systems import inv
 
 __all__ = [
+    "cond",
     "cross",
     "diagonal",
     "matmul",
@@ -139,8 +143,6 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if ord in ("fro", None):
         return _euclidean(x, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        from .decompositions import svdvals
-
         last = permute(x, [*[i for i in range(x.ndim) if i not in axes], rows, columns])
         values = svdvals(last)
         if ord == "nuc":
@@ -154,6 +156,28 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     sums = reductions.sum(absolute(x), summed, keepdims=True)
     result = _greatest(sums, chosen, True) if ord > 0 else reductions.min(sums, chosen, keepdims=True)
     return result if keepdims else reshape(result, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
+
+
+def cond(x: ArrayLike, p: Any = None) -> Array:
+    """The condition number of matrices in the norm `p` (None or 2: the greatest singular value by the least), of shape (...).
+
+    Matrices have shape (..., m, n); norms but 2 and -2 take the inverse, of square matrices. That of a singular one is inf.
+
+    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])))
+    Array(2., dtype=float32)
+    >>> linalg.cond(tnp.diag(tnp.array([4.0, 2.0])), "fro")
+    Array(2.5, dtype=float32)
+    """
+    a, dtype = matrices(x, "cond")
+    if p in (None, 2, -2):
+        values = svdvals(a)
+        result = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    else:
+        result = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+    # 0 / 0, and the norm of no inverse; NaN if the matrix has NaN.
+    unknown = bitwise_and(isnan(result), logical_not(reductions.any(isnan(a), (-2, -1))))
+    result = where(unknown, float("inf"), result)
+    return o.to_dtype(result, dtype) if dtypes.is_float(dtype) else result
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
@@ -172,11 +196,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if not isinstance(n, (int, np.integer)):
         raise TypeError(f"matrix_power: n must be a known integer, not {n!r}{at_user()}")
     if n < 0:
-        from .systems import inv
-
         x, n = inv(x), -n
-    from ..numpy.creation import eye
-
     result = None if n else o.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
     while n:
         if n & 1:

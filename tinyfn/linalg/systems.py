@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 from ..numpy.arithmetic import absolute
 from ..numpy.common import ArrayLike, at_user, bind, described, inexact, permute, promoted
 from ..numpy.creation import eye
+from ..numpy.dtype_queries import finfo
 from ..numpy.logic import where
+from ..numpy.reductions import max as max_
+from ..numpy.reductions import sum as sum_
 from ..numpy.shapes import expand_dims
 from ..trace import dtype as dtypes
 from ..trace import operators as o
@@ -115,10 +118,6 @@ def lstsq(
     >>> rank, singular.round(3)
     (Array(2, dtype=int32), Array([2., 1.], dtype=float32))
     """
-    from ..numpy.dtype_queries import finfo
-    from ..numpy.reductions import max as max_
-    from ..numpy.reductions import sum as sum_
-
     x, y = promoted(inexact(a, "lstsq"), inexact(b, "lstsq"))
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
         raise ValueError(

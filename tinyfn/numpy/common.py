@@ -52,6 +52,14 @@ def no_out(what: str, out: object) -> None:
         )
 
 
+def check_not_in_place(inplace: bool, what: str) -> None:
+    """Raise ValueError for what NumPy changes in place unless the caller says inplace=False."""
+    if inplace:
+        raise ValueError(
+            f"{what} needs inplace=False: arrays do not change, the result is a new one{at_user()}"
+        )
+
+
 def operand(x: Any, what: str) -> Array:
     """An argument as an array; lists raise a TypeError that names the function."""
     if isinstance(x, (list, tuple)):

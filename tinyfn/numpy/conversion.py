@@ -48,7 +48,7 @@ def array(
     dtype('float64')
     """
     check_device(device, "array")
-    result = o.strong(_convert(object, dtype))
+    result = o.strong(convert(object, dtype))
     if copy:
         result = _apart(result, object)
     if result.ndim < ndmin:
@@ -78,10 +78,11 @@ def asarray(
     check_device(device, "asarray")
     if copy is False and not isinstance(a, Array):
         raise ValueError(f"asarray: a {type(a).__name__} can't become an array without a copy{at_user()}")
-    return _apart(_convert(a, dtype), a) if copy else _convert(a, dtype)
+    return _apart(convert(a, dtype), a) if copy else convert(a, dtype)
 
 
-def _convert(x: Any, dtype: DTypeLike) -> Array:
+def convert(x: Any, dtype: DTypeLike) -> Array:
+    """What `array` takes as an array, of a dtype if one is given; a Python number stays weak, and memory may be shared."""
     if dtype is not None:
         dtype = dtypes.canonical(dtype)
     if isinstance(x, (list, tuple)):

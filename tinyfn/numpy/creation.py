@@ -22,7 +22,7 @@ from .common import (
     operand,
     shape_of,
 )
-from .conversion import _convert
+from .conversion import convert
 from .logic import equal, greater_equal
 
 
@@ -73,7 +73,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device
     """
     check_device(device, "full")
     sizes = shape_of(shape, "full")
-    value = o.strong(_convert(fill_value, dtype))
+    value = o.strong(convert(fill_value, dtype))
     try:
         return o.broadcast_to(value, sizes)
     except ValueError:
@@ -176,5 +176,10 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
            [1., 1., 0.]], dtype=float32)
     """
     shape = shape_of((N, N if M is None else M), "tri")
-    below = greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
-    return cast(below, dtype_or(dtype, dtypes.DEFAULT_FLOAT))
+    return cast(on_or_below(shape, k), dtype_or(dtype, dtypes.DEFAULT_FLOAT))
+
+
+def on_or_below(shape: tuple[Any, ...], k: int) -> Array:
+    """Whether each element of a matrix is on or below its k-th diagonal."""
+    rows, columns = iota(dtypes.int32, shape, 0), iota(dtypes.int32, shape, 1)
+    return greater_equal(add(rows, diagonal_number(k)), columns)

@@ -14,9 +14,11 @@ from .arithmetic import abs as abs_
 from .arithmetic import multiply, subtract
 from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand, promoted
 from .conversion import array
+from .creation import ones
 from .elementary import cos, sqrt
 from .joining import concatenate, stack
 from .joining import split as split_
+from .positions import nonzero
 from .ranges import arange, linspace, meshgrid
 from .shapes import atleast_1d, expand_dims
 from .triangles import tril_indices, triu_indices
@@ -214,9 +216,6 @@ def mask_indices(
     >>> tnp.mask_indices(3, tnp.triu, 1)
     (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
     """
-    from .creation import ones
-    from .positions import nonzero
-
     return nonzero(mask_func(ones((n, n)), k), size=size)
 
 

@@ -24,11 +24,11 @@ from .common import (
     axis_of,
     bind,
     cast,
+    check_not_in_place,
     converted,
     described,
     iota,
     no_out,
-    number,
     operand,
     promoted,
     sequence,
@@ -155,7 +155,7 @@ def put_along_axis(
     Array([[9, 1, 2],
            [4, 9, 5]], dtype=int32)
     """
-    _check_not_in_place(inplace, "put_along_axis")
+    check_not_in_place(inplace, "put_along_axis")
     x, positions = operand(arr, "put_along_axis"), operand(indices, "put_along_axis")
     if axis is None:
         flat = put_along_axis(reshape(x, (x.size,)), positions, values, 0, False, mode=mode)
@@ -171,13 +171,6 @@ def put_along_axis(
     return AtIndex(x, index).set(values, mode=mode)
 
 
-def _check_not_in_place(inplace: bool, what: str) -> None:
-    if inplace:
-        raise ValueError(
-            f"{what} needs inplace=False: arrays do not change, the result is a new one{at_user()}"
-        )
-
-
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
@@ -190,7 +183,7 @@ def put(
     Array([[7., 0., 0.],
            [0., 8., 0.]], dtype=float32)
     """
-    _check_not_in_place(inplace, "put")
+    check_not_in_place(inplace, "put")
     if mode not in (None, "clip", "wrap"):
         raise ValueError(f"put: mode must be None, 'clip' or 'wrap', not {mode!r}{at_user()}")
     x, values = operand(a, "put"), converted(v)
@@ -217,7 +210,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     >>> tnp.place(x, x > 1, tnp.array([10, 20]), inplace=False)
     Array([ 0,  1, 10, 20, 10], dtype=int32)
     """
-    _check_not_in_place(inplace, "place")
+    check_not_in_place(inplace, "place")
     x, holds = operand(arr, "place"), cast(operand(mask, "place"), dtypes.bool_)
     values = converted(vals)
     if holds.size != x.size or not values.size:
@@ -241,7 +234,10 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     no_out("choose", out)
     options = promoted(*sequence(choices, "choose"))
-    chosen = number(a, "choose")
+    chosen = operand(a, "choose")
+    if chosen.dtype.kind not in "biu":
+        raise TypeError(f"choose takes integers, not {described(chosen)}{at_user()}")
+    chosen = cast(chosen, dtypes.int32) if chosen.dtype is dtypes.bool_ else chosen
     count = len(options)
     if mode not in ("raise", "clip", "wrap"):
         raise ValueError(f"choose: mode must be 'raise', 'clip' or 'wrap', not {mode!r}{at_user()}")

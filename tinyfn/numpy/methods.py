@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..trace import dtype as dtypes
+from ..trace import prims
 from ..trace.array import Array, install
 from ..trace.indexing import At, getitem
 from . import (
@@ -55,9 +57,6 @@ def _view(self: Array, dtype: Any = None) -> Array:
     >>> tnp.array([1.0]).view(tnp.int32) == 127 << 23
     Array([ True], dtype=bool)
     """
-    from ..trace import dtype as dtypes
-    from ..trace import prims
-
     return self if dtype is None else bind(prims.bitcast, (self,), {"dtype": dtypes.canonical(dtype)})
 
 

@@ -20,10 +20,16 @@ from .common import (
     cast,
     concatenate_arrays,
     described,
+    inexact,
     operand,
     slice_axis,
 )
+from .indexing import take
 from .logic import where
+from .quantiles import median
+from .reductions import max as max_
+from .reductions import min as min_
+from .statistics import mean
 
 # The modes, and what each takes.
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -39,6 +45,9 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "symmetric": ("reflect_type",),
     "wrap": (),
 }
+_STATISTICS: dict[str, Callable[..., Array]] = {
+    "maximum": max_, "minimum": min_, "mean": mean, "median": median,
+}  # fmt: skip
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
@@ -151,21 +160,10 @@ def _edges(x: Array, axis: int) -> tuple[Array, Array]:
 
 def _statistics(x: Array, axis: int, mode: str, lengths: tuple[Any, Any]) -> tuple[Array, Array]:
     """A statistic of the first and of the last elements along an axis, in x's dtype."""
-    from .quantiles import median
-    from .reductions import max as max_
-    from .reductions import min as min_
-    from .statistics import mean
-
-    functions: dict[str, Callable[..., Array]] = {
-        "maximum": max_,
-        "minimum": min_,
-        "mean": mean,
-        "median": median,
-    }
     n = x.shape[axis]
 
     def of(part: Array) -> Array:
-        value = functions[mode](part, axis, keepdims=True)
+        value = _STATISTICS[mode](part, axis, keepdims=True)
         if dtypes.is_integer(x.dtype) and dtypes.is_inexact(value.dtype):
             value = bind(prims.round, (value,), {})
         return cast(value, x.dtype)
@@ -186,20 +184,18 @@ def _ramps(x: Array, axis: int, amounts: tuple[int, int], targets: tuple[Any, An
         if amount:
             numbers = np.arange(amount) if side == 0 else np.arange(amount - 1, -1, -1)
             share = (numbers / amount).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-            wide = spread if dtypes.is_inexact(x.dtype) else o.to_dtype(spread, dtypes.float32)
+            wide = inexact(spread, "pad")
             ramp = add(
                 multiply(wide, o.operand(share.astype(wide.dtype))),
                 o.operand(((1 - share) * targets[side]).astype(wide.dtype)),
             )
-            spread = cast(ramp if dtypes.is_inexact(x.dtype) else bind(prims.floor, (ramp,), {}), x.dtype)
+            spread = cast(bind(prims.floor, (ramp,), {}) if dtypes.is_integer(x.dtype) else ramp, x.dtype)
         parts.append(spread)
     return parts
 
 
 def _repeated(x: Array, axis: int, before: int, after: int, mode: str, odd: bool) -> Array:
     """The elements over and over, forwards ("wrap") or forwards and backwards, the edges once ("reflect") or twice."""
-    from .indexing import take
-
     n = x.shape[axis]
     places = np.arange(-before, n + after)
     period = {"wrap": n, "symmetric": 2 * n, "reflect": max(2 * n - 2, 1)}[mode]

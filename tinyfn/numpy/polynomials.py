@@ -9,7 +9,8 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace.array import Array
-from .arithmetic import add, divide, multiply, negative, subtract
+from ..trace.errors import ConcretizationError
+from .arithmetic import add, divide, multiply, negative, square, subtract
 from .common import (
     ArrayLike,
     at_user,
@@ -23,8 +24,11 @@ from .common import (
 )
 from .contraction import convolve, matmul, vander
 from .creation import eye
+from .dtype_queries import finfo
+from .elementary import sqrt
 from .joining import concatenate
 from .rearranging import trim_zeros
+from .reductions import sum as sum_
 from .shapes import matrix_transpose
 
 
@@ -173,8 +177,6 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     x = inexact(_vector(p, "roots"), "roots")
     trailing = 0
     if strip_zeros:
-        from ..trace.errors import ConcretizationError
-
         known = x._concrete("take off its leading zeros (or give strip_zeros=False)", ConcretizationError)
         nonzero = np.flatnonzero(known)
         if nonzero.size == 0:
@@ -213,10 +215,6 @@ def polyfit(
     (2, 2)
     """
     from ..linalg import inv, lstsq
-    from .arithmetic import square
-    from .dtype_queries import finfo
-    from .elementary import sqrt
-    from .reductions import sum as sum_
 
     at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))
     if at.ndim != 1 or values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:

@@ -41,6 +41,7 @@ from .logic import (
     not_equal,
     where,
 )
+from .reductions import sum as sum_
 
 
 def _positions(x: ArrayLike, what: str) -> Array:
@@ -160,11 +161,9 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         attempt = "find its elements that are not 0 (the result's size would depend on them: give `size`)"
         known = x._concrete(attempt, ConcretizationError)
         return tuple([wrap(positions.astype(np.int32)) for positions in np.nonzero(known)])
-    from .reductions import sum
-
     holds = reshape(x if x.dtype is dtypes.bool_ else not_equal(x, 0), (x.size,))
     total = x.size
-    count = sum(holds, dtype=dtypes.int32)
+    count = sum_(holds, dtype=dtypes.int32)
     place = where(holds, subtract(cumsum(cast(holds, dtypes.int32)), 1), size)
     flat = AtIndex(full_of(0, dtypes.int32, (size,)), place).set(iota(dtypes.int32, (total,), 0), mode="drop")
     filled = less(iota(dtypes.int32, (size,), 0), count)

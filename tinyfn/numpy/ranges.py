@@ -32,7 +32,9 @@ from .common import (
     operand,
     shape_of,
 )
+from .elementary import exp, log
 from .logic import equal, where
+from .shapes import moveaxis
 
 
 def arange(
@@ -197,9 +199,6 @@ def geomspace(
             raise ValueError(f"geomspace from {start} to {stop}: 0 is no end of equal quotients{at_user()}")
         with np.errstate(all="ignore"):
             return _rounded_once(np.geomspace(start, stop, num, endpoint), dtype)
-    from .elementary import exp, log
-    from .shapes import moveaxis
-
     first, last = floats("geomspace", start, stop)
     # Turned by the start's sign, or phase, so that the logarithms of real numbers are real.
     sign = bind(prims.sign, (first,), {})

@@ -70,6 +70,8 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     (Array([ 0.5 , -0.75,  0.  ], dtype=float32), Array([4, 0, 0], dtype=int32))
     """
     a = inexact(x, "frexp")
+    if not dtypes.is_float(a.dtype):
+        raise TypeError(f"frexp takes real numbers, not {described(a)}{at_user()}")
     ordinary = bitwise_and(isfinite(a), not_equal(a, 0))
     size = where(ordinary, abs_(a), 1)
     exponent = cast(floor(log2(size)), dtypes.int32)

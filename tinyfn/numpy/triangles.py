@@ -13,34 +13,31 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape as reshaped
 from ..trace.indexing import AtIndex
-from .arithmetic import add
 from .common import (
     ArrayLike,
     at_user,
     axes_of,
     bind,
+    check_not_in_place,
     described,
-    diagonal_number,
     iota,
     no_out,
     operand,
     permute,
     slice_axis,
 )
-from .logic import greater_equal, where
+from .creation import on_or_below
+from .logic import where
 from .rearranging import resize
+from .reductions import sum as sum_
 from .shapes import ravel
-
-
-def _below(shape: tuple[Any, ...], k: int) -> Array:
-    return greater_equal(add(iota(dtypes.int32, shape, 0), diagonal_number(k)), iota(dtypes.int32, shape, 1))
 
 
 def _triangle(m: Any, k: int, what: str) -> tuple[Array, Array]:
     x = operand(m, what)
     if x.ndim < 2:
         raise ValueError(f"{what} needs 2 axes or more, not {described(x)}{at_user()}")
-    return x, o.broadcast_to(_below(x.shape[-2:], k), x.shape)
+    return x, o.broadcast_to(on_or_below(x.shape[-2:], k), x.shape)
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
@@ -145,10 +142,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     Array([[5., 0., 0.],
            [0., 5., 0.]], dtype=float32)
     """
-    if inplace:
-        raise ValueError(
-            f"fill_diagonal needs inplace=False: arrays do not change, the result is a new one{at_user()}"
-        )
+    check_not_in_place(inplace, "fill_diagonal")
     x = operand(a, "fill_diagonal")
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
         raise ValueError(
@@ -202,6 +196,4 @@ def trace(
     (5,)
     """
     no_out("trace", out)
-    from .reductions import sum as sum_
-
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
