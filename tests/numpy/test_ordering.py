@@ -93,6 +93,15 @@ def test_order() -> None:
                 function(tnp.array([3, 1, 2]), place)
 
 
+def large_sets(dtype: str) -> list[np.ndarray]:
+    """Two arrays of which a table of all pairs would be large, with what compares in its own way."""
+    sets = [numbers("int32", (2000,), -3000, 3000, seed).astype(dtype) for seed in (0, 1)]
+    if dtype == "float32":
+        for x in sets:
+            x[:5] = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+    return sets
+
+
 def test_counting() -> None:
     for dtype in ("uint8", "int64", "bool"):
         agree(lambda m, x: m.bincount(x), np.array([1, 0, 1]).astype(dtype), under_jit=False)
@@ -108,6 +117,8 @@ def test_counting() -> None:
         agree(lambda m, y: [1.0 * found for found in m.histogram(y, *options)], y)
     agree(lambda m, y: m.histogram(y, 5, density=True)[0], y)
     agree(lambda m, x: (m.isin(x, m.asarray([1, 3])), m.isin(x, m.asarray([1]), invert=True)), x)
+    agree(lambda m, x, y: m.isin(x, y), *large_sets("float32"))
+    agree(lambda m, x, y: m.intersect1d(x, y), *large_sets("int32"), under_jit=False)
     agree(lambda m, i: list(m.unravel_index(i, (3, 4))), np.array([0, 5, 11]))
     agree(
         lambda m, i, j: m.ravel_multi_index((i, j), (3, 4)),

@@ -77,6 +77,12 @@ def number(x: Any, what: str) -> Array:
     return array
 
 
+def truth(x: Any, what: str) -> Array:
+    """An argument as an array of bools: whether its elements are not 0."""
+    array = operand(x, what)
+    return array if array.dtype is dtypes.bool_ else o.not_equal(array, 0)
+
+
 def axis_of(axis: Any, ndim: int, what: str) -> int:
     """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
     position: int = operator.index(axis)

@@ -12,7 +12,7 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prims.movement import move_axis
-from .arithmetic import multiply, subtract
+from .arithmetic import absolute, multiply, subtract
 from .common import (
     ArrayLike,
     DTypeLike,
@@ -29,7 +29,9 @@ from .common import (
     operands,
     slice_axis,
 )
+from .cumulative import cumsum, diff
 from .floats import conjugate
+from .logic import less, where
 from .sums_of_products import _dot, _operands, einsum
 
 
@@ -361,10 +363,6 @@ def unwrap(
     >>> tnp.unwrap(tnp.array([0, 170, 350, 10, 20]), period=360)
     Array([  0, 170, 350, 370, 380], dtype=int32)
     """
-    from .arithmetic import absolute
-    from .cumulative import cumsum, diff
-    from .logic import less, where
-
     x = operand(p, "unwrap")
     whole = isinstance(period, int) and dtypes.is_integer(x.dtype)
     x = x if whole else inexact(x, "unwrap")

@@ -8,7 +8,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from .common import ArrayLike, at_user, bind, number, operand
+from .common import ArrayLike, at_user, bind, number, operand, truth
 from .ufunc import with_methods
 
 # Questions about floats
@@ -127,11 +127,6 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 # Logic and bits
 
 
-def _truth(x: Any, what: str) -> Array:
-    array = operand(x, what)
-    return array if array.dtype is dtypes.bool_ else o.not_equal(array, 0)
-
-
 @with_methods(identity=True)
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether both are true, as bools; numbers are true if they are not 0.
@@ -139,7 +134,7 @@ def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> tnp.logical_and(tnp.array([0, 1, 2]), tnp.array([True, True, False]))
     Array([False,  True, False], dtype=bool)
     """
-    return o.bitwise_and(_truth(x, "logical_and"), _truth(y, "logical_and"))
+    return o.bitwise_and(truth(x, "logical_and"), truth(y, "logical_and"))
 
 
 @with_methods(identity=False)
@@ -149,7 +144,7 @@ def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> tnp.logical_or(tnp.array([0, 1, np.nan]), False)
     Array([False,  True,  True], dtype=bool)
     """
-    return o.bitwise_or(_truth(x, "logical_or"), _truth(y, "logical_or"))
+    return o.bitwise_or(truth(x, "logical_or"), truth(y, "logical_or"))
 
 
 @with_methods(identity=False)
@@ -159,7 +154,7 @@ def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> tnp.logical_xor(tnp.array([0, 1, 2]), tnp.array([True, True, False]))
     Array([ True, False,  True], dtype=bool)
     """
-    return o.bitwise_xor(_truth(x, "logical_xor"), _truth(y, "logical_xor"))
+    return o.bitwise_xor(truth(x, "logical_xor"), truth(y, "logical_xor"))
 
 
 def logical_not(x: ArrayLike, /) -> Array:
@@ -168,7 +163,7 @@ def logical_not(x: ArrayLike, /) -> Array:
     >>> tnp.logical_not(tnp.array([0.0, 0.5, np.nan]))
     Array([ True, False, False], dtype=bool)
     """
-    return o.invert(_truth(x, "logical_not"))
+    return o.invert(truth(x, "logical_not"))
 
 
 @with_methods(identity=-1)

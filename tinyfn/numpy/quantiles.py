@@ -12,7 +12,19 @@ from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prims.movement import move_axis
 from .arithmetic import add, divide, maximum, multiply, subtract
-from .common import ArrayLike, Axis, at_user, axes_of, bind, cast, described, full_of, inexact, no_out
+from .common import (
+    ArrayLike,
+    Axis,
+    at_user,
+    axes_of,
+    bind,
+    cast,
+    described,
+    full_of,
+    inexact,
+    no_out,
+    permute,
+)
 from .indexing import take_along_axis
 from .logic import isnan, less, where
 from .ordering import sort
@@ -70,7 +82,7 @@ def _quantile(x: Array, share_below: Any, axis: Axis, method: str, keepdims: boo
     axes = axes_of(axis, x.ndim, "quantile")
     kept = [i for i in range(x.ndim) if i not in axes]
     rest = tuple([x.shape[i] for i in kept])
-    ordered = bind(prims.transpose, (x,), {"permutation": (*kept, *axes)})
+    ordered = permute(x, (*kept, *axes))
     n = size_of([x.shape[i] for i in axes])
     if n == 0:
         raise ValueError(f"quantile of {described(x)}: there are no elements{at_user()}")

@@ -17,13 +17,7 @@ from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
 from ..trace.prim import Primitive
-from .arithmetic import (
-    add,
-    maximum,
-    minimum,
-    multiply,
-    subtract,
-)
+from .arithmetic import add, maximum, minimum, multiply, subtract
 from .common import (
     ArrayLike,
     Axis,
@@ -37,11 +31,9 @@ from .common import (
     keep_axes,
     no_out,
     operand,
+    truth,
 )
-from .logic import (
-    not_equal,
-    where,
-)
+from .logic import where
 
 _where = where  # the functions below have an argument of that name
 
@@ -244,7 +236,7 @@ def all(
     Array([False,  True], dtype=bool)
     """
     no_out("all", out)
-    return _reduce(prims.reduce_and, _masked(_truth(a, "all"), where, True), axis, keepdims, "all")
+    return _reduce(prims.reduce_and, _masked(truth(a, "all"), where, True), axis, keepdims, "all")
 
 
 def any(
@@ -261,12 +253,7 @@ def any(
     Array([False,  True], dtype=bool)
     """
     no_out("any", out)
-    return _reduce(prims.reduce_or, _masked(_truth(a, "any"), where, False), axis, keepdims, "any")
-
-
-def _truth(a: Any, what: str) -> Array:
-    x = operand(a, what)
-    return x if x.dtype is dtypes.bool_ else not_equal(x, 0)
+    return _reduce(prims.reduce_or, _masked(truth(a, "any"), where, False), axis, keepdims, "any")
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -275,7 +262,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     >>> tnp.count_nonzero(tnp.array([[1, 0], [2, 3]]), axis=0)
     Array([2, 1], dtype=int32)
     """
-    return sum(_truth(a, "count_nonzero"), axis, dtypes.int32, keepdims=keepdims)
+    return sum(truth(a, "count_nonzero"), axis, dtypes.int32, keepdims=keepdims)
 
 
 # Positions of extremes

@@ -15,6 +15,7 @@ from ..trace.errors import ConcretizationError
 from ..trace.index import reshape
 from ..trace.indexing import AtIndex, getitem
 from ..trace.prims.movement import move_axis
+from ..trace.sint import is_symbolic
 from .arithmetic import subtract
 from .common import (
     ArrayLike,
@@ -31,7 +32,7 @@ from .common import (
 from .cumulative import cumsum
 from .indexing import take
 from .logic import bitwise_and, equal, isnan, logical_not, not_equal, where
-from .ordering import argsort, lexsort, searchsorted
+from .ordering import argsort, lexsort, searchsorted, sort
 from .reductions import any as any_
 from .shapes import matrix_transpose
 
@@ -51,7 +52,12 @@ def isin(
            [False,  True]], dtype=bool)
     """
     x, others = operands("isin", element, test_elements)
-    found = any_(equal(reshape(x, (*x.shape, 1)), reshape(others, (1,) * x.ndim + (others.size,))), -1)
+    others = reshape(others, (others.size,))
+    if dtypes.kind(x.dtype) == "complex" or is_symbolic(x.size * others.size) or x.size * others.size < 2**20:
+        found = any_(equal(reshape(x, (*x.shape, 1)), others), -1)
+    else:  # a table of all pairs would be large
+        ordered = sort(others)
+        found = equal(x, take(ordered, searchsorted(ordered, x), mode="clip"))
     return logical_not(found) if invert else found
 
 

@@ -9,17 +9,9 @@ import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators as o
-from ..trace import prims
 from ..trace.array import Array
 from ..trace.index import reshape
-from .arithmetic import (
-    absolute,
-    divide,
-    maximum,
-    multiply,
-    square,
-    subtract,
-)
+from .arithmetic import absolute, divide, maximum, multiply, square, subtract
 from .common import (
     ArrayLike,
     Axis,
@@ -27,7 +19,6 @@ from .common import (
     at_user,
     axes_of,
     axis_of,
-    bind,
     cast,
     concatenate_arrays,
     described,
@@ -35,15 +26,14 @@ from .common import (
     inexact,
     no_out,
     operand,
+    permute,
+    truth,
 )
-from .elementary import (
-    sqrt,
-)
-from .floats import (
-    conjugate,
-    real,
-)
-from .reductions import _truth, sum
+from .contraction import matmul
+from .elementary import sqrt
+from .floats import conjugate, real
+from .reductions import sum
+from .triangles import diagonal
 
 
 def _computed_in(x: Array, dtype: Any) -> tuple[Array, dtypes.DType]:
@@ -70,7 +60,7 @@ def _count(x: Array, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
         for axis in axes:
             count = count * x.shape[axis]
         return count
-    full_mask = o.broadcast_to(_truth(mask, "where"), x.shape)
+    full_mask = o.broadcast_to(truth(mask, "where"), x.shape)
     return sum(full_mask, axes, x.dtype, keepdims=keepdims)
 
 
@@ -240,8 +230,6 @@ def cov(
     >>> tnp.cov(tnp.array([1.0, 2.0, 3.0]), bias=True).round(3)
     Array(0.667, dtype=float32)
     """
-    from .contraction import matmul
-
     x = _variables(m if dtype is None else cast(m, dtype), rowvar)
     if y is not None:
         first, second = o.promote(x, _variables(y, rowvar))[0]
@@ -264,7 +252,7 @@ def cov(
         share = 1 if aweights is None else divide(sum(multiply(weight, weights[-1])), total)
         divisor = subtract(total, multiply(less_by, share))
         weighted = multiply(centered, weight)
-    result = divide(matmul(weighted, conjugate(_transposed(centered))), divisor)
+    result = divide(matmul(weighted, conjugate(permute(centered, (1, 0)))), divisor)
     return reshape(result, ()) if result.shape == (1, 1) else result
 
 
@@ -280,11 +268,7 @@ def _observations(w: ArrayLike, x: Array, what: str) -> Array:
 def _variables(m: Any, rowvar: bool) -> Array:
     x = inexact(m, "cov")
     x = reshape(x, (1, x.size)) if x.ndim < 2 else x
-    return x if rowvar or x.shape[0] == 1 else _transposed(x)
-
-
-def _transposed(x: Array) -> Array:
-    return bind(prims.transpose, (x,), {"permutation": (1, 0)})
+    return x if rowvar or x.shape[0] == 1 else permute(x, (1, 0))
 
 
 def corrcoef(
@@ -301,8 +285,6 @@ def corrcoef(
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return divide(c, c)
-    from .triangles import diagonal
-
     deviation = sqrt(real(diagonal(c)))
     n = c.shape[0]
     return divide(divide(c, reshape(deviation, (n, 1))), reshape(deviation, (1, n)))

@@ -30,6 +30,7 @@ from .common import (
     iota,
     keep_axes,
     operand,
+    permute,
 )
 from .cumulative import cumprod, cumsum
 from .functional import vectorize
@@ -111,7 +112,7 @@ def reduce(
     order = (*axes, *[i for i in range(x.ndim) if i not in axes])
 
     def in_front(y: Array) -> Array:
-        turned = bind(prims.transpose, (y,), {"permutation": order})
+        turned = permute(y, order)
         return reshape(turned, (size_of([x.shape[i] for i in axes]), *turned.shape[len(axes) :]))
 
     elements, holds = in_front(elements), None if holds is None else in_front(holds)
