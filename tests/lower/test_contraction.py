@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tinyfn
 from tinyfn.lower.contraction import CONTRACTIONS, Factor, factors, summed
 from tinyfn.lower.nest import only_ranges
 from tinyfn.trace import dtype as dtypes
@@ -98,3 +99,11 @@ def test_conditions_that_always_hold_are_left_out() -> None:
     padded = p.conv_general(*node.src, **{**params, "low": (1,)})
     left, right = factors(padded, ranges("o", padded.shape), ranges("i", summed(padded)))
     assert left.condition is not None and left.condition.dtype is dtypes.bool_ and right.condition is None
+
+
+@pytest.mark.parametrize("rows", [16, 512])
+def test_matrices_are_not_taken_for_windows(rows: int) -> None:
+    """Their rows are a step apart too, but do not overlap: copying them as images unrolled the copy of the whole matrix."""
+    x, w = np.ones((64, 256), np.float32), np.ones((256, rows), np.float32)
+    lowered = tinyfn.jit(lambda x, w: x.astype("bfloat16") @ w.astype("bfloat16")).lower(x, w)
+    assert all(len(kernel.src) < 60_000 for kernel in lowered.kernels)

@@ -64,6 +64,8 @@ def _pair(value: UOp, place: UOp, tap: UOp) -> tuple[UOp, int, UOp] | None:
     if one <= 0 or other <= 0 or other % one:
         return None
     step = other // one
+    if step >= size_of(place) > 1:  # they do not overlap, as in a matrix, whose rows are so far apart
+        return None
     under = sint.Variable(f"{place.arg[0]}.padded", 0, size_of(place) - 1 + step * (size_of(tap) - 1))
     value = replaced(value, {place: as_node(sint.sub(under, sint.mul(step, tap)))})
     return None if {place, tap} & set(sint.variables([value])) else (value, step, under)
