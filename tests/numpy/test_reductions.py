@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tinyfn.numpy as tnp
-from tests.numpy.checks import TOLERANCE, agree, check_gradient, numbers
-from tinyfn.transforms import grad
+from tests.numpy.checks import TOLERANCE, agree, check_gradient, close, numbers
+from tinyfn.transforms import grad, jit
 
 AXES: tuple[Any, ...] = (None, 0, -1, (0, 2), ())
 REDUCTIONS = (
@@ -168,7 +168,7 @@ def test_cumulative_functions() -> None:
 def test_quantiles() -> None:
     x = numbers("float32", (3, 5))
     for method, axis in itertools.product(
-        ("linear", "lower", "higher", "midpoint", "nearest"), (None, 0, 1, (0, 1))
+        ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"), (None, 0, 1, (0, 1))
     ):
         agree(lambda m, x: m.quantile(x, m.asarray([0.0, 0.3, 1.0]), axis=axis, method=method), x)
     agree(lambda m, x: m.percentile(x, 25, axis=1, keepdims=True), x)
@@ -178,3 +178,51 @@ def test_quantiles() -> None:
     check_gradient(
         lambda m, x: m.quantile(x, 0.3, axis=0), np.random.default_rng(0).permutation(12).reshape(4, 3) * 0.7
     )
+
+
+def test_weighted_quantiles() -> None:
+    x, weights = numbers("float32", (3, 5)), numbers("float32", (3, 5), 0.0, 2.0, seed=1)
+    weights[0, 1] = weights[1] = 0.0
+    weights[1, 2] = 1.0
+    shares = np.array([[0.0, 0.3], [0.5, 1.0]], np.float32)
+    for name, scale in (("quantile", 1), ("nanquantile", 1), ("percentile", 100), ("nanpercentile", 100)):
+
+        def weighted(m: Any, x: Any, w: Any, axis: Any, **more: Any) -> Any:
+            return getattr(m, name)(
+                x, m.asarray(scale * shares), axis, weights=w, method="inverted_cdf", **more
+            )
+
+        agree(lambda m, x, w: (weighted(m, x, w, 1), weighted(m, x, w, 0, keepdims=True)), x, weights)
+        agree(lambda m, x, w: weighted(m, x, w, None), x, weights)
+        if not name.startswith("nan"):  # NumPy's take no vector of weights
+            agree(lambda m, x, w: weighted(m, x, w[2], 1), x, weights)
+    y = x.copy()
+    y[0, 1] = y[2, 3] = np.nan
+    # NumPy wants the weights of elements that are NaN to be taken out.
+    found = tnp.nanquantile(y, 0.5, 1, weights=weights, method="inverted_cdf")
+    for row, values, w in zip(found, y, weights, strict=True):
+        ordinary = ~np.isnan(values)
+        close(row, np.quantile(values[ordinary], 0.5, weights=w[ordinary], method="inverted_cdf"))
+    assert np.isnan(tnp.quantile(y, 0.5, 1, weights=weights, method="inverted_cdf")).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    with pytest.raises(ValueError, match="weights need method='inverted_cdf', not 'linear'"):
+        tnp.quantile(x, 0.5, weights=weights)
+    with pytest.raises(ValueError, match=r"weights float32\[3\] fit neither float32\[3,5\] nor one axis"):
+        tnp.quantile(x, 0.5, 1, weights=weights[:, 0], method="inverted_cdf")
+
+
+def test_quantiles_have_shares_of_the_whole() -> None:
+    x = numbers("float32", (5,))
+    for function, q in ((tnp.quantile, 1.5), (tnp.quantile, tnp.array([0.5, -0.1])), (tnp.percentile, 101)):
+        with pytest.raises(
+            ValueError, match=r"q must be in \[0, 1\], or \[0, 100\] percent; at .*test_reductions"
+        ):
+            function(x, q)
+    assert np.isnan(jit(lambda q: tnp.quantile(x, q))(np.array([-0.1, 0.5, 1.1]))).tolist() == [
+        True,
+        False,
+        True,
+    ]
