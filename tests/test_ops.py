@@ -54,6 +54,18 @@ def test_derivatives_and_lanes(name: str) -> None:
     close(lanes, np.stack([np.asarray(function(v, ids, 4)) for v in x]), 1e-12)
 
 
+def test_arguments_of_jax() -> None:
+    x, ids = np.array([1, 2, 3, 4]), np.array([-2, 0, 1, 7])
+    for mode, wanted in ((None, [2, 3]), ("drop", [2, 3]), ("fill", [2, 3]), ("clip", [3, 7])):
+        assert ops.segment_sum(x, ids, 2, mode=mode).tolist() == wanted
+    assert ops.segment_max(x, ids, 2, False, False, None, "clip").tolist() == [2, 4]
+    assert ops.segment_sum(x, np.arange(4), 4, True, True).tolist() == [1, 2, 3, 4]
+    assert ops.segment_prod(x, np.array([0, 0, 1, 1]), indices_are_sorted=True, bucket_size=2).tolist() == [
+        2,
+        12,
+    ]
+
+
 def test_errors() -> None:
     with pytest.raises(TracerError, match="give `num_segments`"):
         tinyfn.jit(ops.segment_sum)(tnp.ones(3), tnp.array([0, 1, 1]))

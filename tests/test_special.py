@@ -214,6 +214,7 @@ def test_gradients_of_gamma_samples() -> None:
         density = tinyfn.grad(lambda x: tnp.sum(special.gammainc(a + step, x)))(moved)
         moved = moved - np.asarray((special.gammainc(a + step, moved) - level) / density)
     np.testing.assert_allclose(lax.random_gamma_grad(a, x), (moved - x) / step, rtol=1e-4)
+    assert lax.random_gamma_grad(np.array([0.5, 1.0, 3.0]), np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_the_module_is_an_attribute() -> None:

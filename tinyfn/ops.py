@@ -17,7 +17,7 @@ __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
 def _segments(
-    data: ArrayLike, segment_ids: ArrayLike, count: int | None, neutral: Any, what: str
+    data: ArrayLike, segment_ids: ArrayLike, count: int | None, neutral: Any, mode: str | None, what: str
 ) -> tuple[Array, AtIndex]:
     x, ids = operand(data, what), operand(segment_ids, what)
     if not dtypes.is_integer(ids.dtype) or ids.ndim > x.ndim or ids.shape != x.shape[: ids.ndim]:
@@ -29,8 +29,9 @@ def _segments(
         known = ids._concrete(attempt, ConcretizationError)
         count = int(known.max(initial=-1)) + 1
     start = full_of(neutral, x.dtype, (count, *x.shape[ids.ndim :]))
-    # Negative numbers are dropped, and do not count from the end.
-    return x, AtIndex(start, where(less(ids, 0), count, ids))
+    # Negative numbers do not count from the end.
+    beyond = 0 if mode in ("clip", "promise_in_bounds") else count
+    return x, AtIndex(start, where(less(ids, 0), beyond, ids))
 
 
 def _limit(data: ArrayLike, greatest: bool) -> Any:
@@ -43,46 +44,79 @@ def _limit(data: ArrayLike, greatest: bool) -> Any:
     return int(info.max if greatest else info.min)
 
 
-def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
+def segment_sum(
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The sums of the elements of each segment, of shape (num_segments, ...); 0 for one without elements.
 
     `segment_ids` are integers for the first axis of `data` (or the first ones); those not in 0 .. num_segments - 1 are left
-    out. Under jit `num_segments` is needed; else it is the greatest number plus 1.
+    out, or with the mode "clip" moved to the nearest of these. Under jit `num_segments` is needed; else it is the greatest
+    number plus 1. What is promised of the indices, and `bucket_size`, change nothing.
 
     >>> ops.segment_sum(tnp.array([1, 2, 3, 4]), tnp.array([0, 2, 0, -1]))
     Array([4, 0, 2], dtype=int32)
     >>> ops.segment_sum(tnp.ones((4, 2)), tnp.array([0, 0, 1, 1]), num_segments=3).shape
     (3, 2)
     """
-    x, segments = _segments(data, segment_ids, num_segments, 0, "segment_sum")
-    return segments.add(x, mode="drop")
+    x, segments = _segments(data, segment_ids, num_segments, 0, mode, "segment_sum")
+    return segments.add(x, mode=mode)
 
 
-def segment_prod(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
+def segment_prod(
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The products of the elements of each segment; 1 for one without elements. Arguments as for `segment_sum`.
 
     >>> ops.segment_prod(tnp.array([1, 2, 3, 4]), tnp.array([0, 2, 0, 2]))
     Array([3, 1, 8], dtype=int32)
     """
-    x, segments = _segments(data, segment_ids, num_segments, 1, "segment_prod")
-    return segments.multiply(x, mode="drop")
+    x, segments = _segments(data, segment_ids, num_segments, 1, mode, "segment_prod")
+    return segments.multiply(x, mode=mode)
 
 
-def segment_max(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
+def segment_max(
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The greatest element of each segment; the least number of the dtype (-inf) for one without elements.
 
     >>> ops.segment_max(tnp.array([1.0, 5.0, 3.0]), tnp.array([0, 2, 0]))
     Array([  3., -inf,   5.], dtype=float32)
     """
-    x, segments = _segments(data, segment_ids, num_segments, _limit(data, False), "segment_max")
-    return segments.max(x, mode="drop")
+    x, segments = _segments(data, segment_ids, num_segments, _limit(data, False), mode, "segment_max")
+    return segments.max(x, mode=mode)
 
 
-def segment_min(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None) -> Array:
+def segment_min(
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The least element of each segment; the greatest number of the dtype (inf) for one without elements.
 
     >>> ops.segment_min(tnp.array([1.0, 5.0, 3.0]), tnp.array([0, 2, 0]))
     Array([ 1., inf,  5.], dtype=float32)
     """
-    x, segments = _segments(data, segment_ids, num_segments, _limit(data, True), "segment_min")
-    return segments.min(x, mode="drop")
+    x, segments = _segments(data, segment_ids, num_segments, _limit(data, True), mode, "segment_min")
+    return segments.min(x, mode=mode)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lax.checks import GENERATOR, everywhere, floats, padded, same
 from tinyfn import lax
-from tinyfn.transforms import grad
+from tinyfn.transforms import grad, vjp
 
 
 def correlate(
@@ -139,6 +139,26 @@ def test_transposed_convolution_is_the_derivative(padding: str) -> None:
                 assert found.shape == image.shape
                 if all(k >= s for k, s in zip(window, strides, strict=True)):
                     same(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("apart", [1, 2])
+def test_pairs_may_be_the_padding_of_the_convolution_that_is_transposed(apart: int) -> None:
+    w, pads = GENERATOR.normal(size=(3, 3, 5)), [(2, 1)]
+    forward = lambda v: lax.conv_general_dilated(v, w, (1,), pads, None, (apart,), ("NHC", "HIO", "NHC"))
+    image = np.zeros((2, 9, 3))
+    ct = GENERATOR.normal(size=forward(image).shape)
+    (expected,) = vjp(forward, image)[1](ct)
+    found = lax.conv_transpose(
+        ct, w, (1,), pads, (apart,), transpose_kernel=True, use_consistent_padding=True
+    )
+    same(found, expected, rtol=1e-12)
+    # Without it, pairs are of the spread array itself; names mean the same.
+    transposed = lambda padding, **options: lax.conv_transpose(
+        ct, w, (1,), padding, (apart,), transpose_kernel=True, **options
+    )
+    same(transposed([(2 * apart - low, 2 * apart - high) for low, high in pads]), found)
+    for padding in ("SAME", "VALID"):
+        same(transposed(padding, use_consistent_padding=True), transposed(padding))
 
 
 def test_convolution_shapes_and_permutations() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.lax.checks import GENERATOR, everywhere, floats, same
 from tinyfn import lax
-from tinyfn.transforms import grad, jit, vjp
+from tinyfn.transforms import grad, jit, vjp, vmap
 
 
 def test_arrays_need_one_dtype() -> None:
@@ -152,6 +152,8 @@ def test_integers() -> None:
     same(lax.shift_left(x, 3), x << np.int8(3))
     same(lax.shift_left(x, 8), np.zeros_like(x))
     same(lax.shift_right_arithmetic(x, 2), x >> np.int8(2))
+    u, by = np.array([255, 254, 127, 128], np.uint8), np.array([1, 200, 3, 8], np.uint8)
+    everywhere(lax.shift_right_arithmetic, np.array([255, 255, 15, 255], np.uint8), u, by)
     same(lax.shift_right_logical(x, 2), (x.view(np.uint8) >> np.uint8(2)).view(np.int8))
     same(lax.population_count(x), np.array([6, 3, 1, 7, 0, 3], np.int8))
     for dtype in (np.uint8, np.int16, np.uint32, np.int64):
@@ -172,6 +174,13 @@ def test_pow() -> None:
     assert float(grad(lambda v: lax.pow(v, 3))(np.float64(-2))) == 12
     with pytest.raises(TypeError, match="negative power"):
         lax.integer_pow(np.arange(3), -1)
+    z = np.array([1 + 2j, -0.5j, 3], np.complex64)
+    everywhere(
+        lax.pow, (z ** np.array([2, 3, 1])).astype(np.complex64), z, np.array([2, 3, 1], np.int32), rtol=1e-6
+    )
+    everywhere(lax.reciprocal, 1 / z, z, rtol=1e-6)
+    with pytest.raises(TypeError, match=r"lax\.reciprocal works on floats"):
+        lax.reciprocal(2)
 
 
 def test_round() -> None:
@@ -206,8 +215,40 @@ def test_casts() -> None:
     same(lax.convert_element_type(x, np.int8), np.array([1, -1, 127, 0, 127], np.int8))
     same(lax.bitcast_convert_type(x, "int32"), x.view(np.int32))
     assert lax.convert_element_type(1.5, float).weak_type is False
-    with pytest.raises(TypeError, match="widths differ"):
-        lax.bitcast_convert_type(x, np.int64)
+
+
+@pytest.mark.parametrize(
+    "narrow", ["int8", "uint8", "int16", "uint16", "float16", "bfloat16", "int32", "float32"]
+)
+@pytest.mark.parametrize("wide", ["int16", "float16", "bfloat16", "uint32", "float32", "int64", "float64"])
+def test_casts_of_bits_to_other_widths(narrow: str, wide: str) -> None:
+    small, large = (np.dtype(getattr(ml_dtypes, name, name)) for name in (narrow, wide))
+    ratio = large.itemsize // small.itemsize
+    if ratio < 2:
+        return
+    whole = np.arange(3 * large.itemsize, dtype=np.uint8).view(large)
+    parts = whole.view(small).reshape(3, ratio)
+    for function, x, wanted in (
+        (lambda x: lax.bitcast_convert_type(x, small), whole, parts),
+        (lambda x: lax.bitcast_convert_type(x, large), parts, whole),
+    ):
+        for found in (function(x), jit(function)(x), vmap(function)(x[None])[0]):
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            assert np.asarray(found).tobytes() == wanted.tobytes()
+
+
+def test_errors_of_casts_of_bits() -> None:
+    with pytest.raises(ValueError, match="needs a last axis of 2 elements"):
+        lax.bitcast_convert_type(floats(3), np.int64)
+    with pytest.raises(ValueError, match="needs a last axis of 4 elements"):
+        lax.bitcast_convert_type(np.int8(1), np.int32)
+    for x, dtype in (
+        (floats(2), "complex64"),
+        (np.ones(2, np.complex64), "uint32"),
+        (np.ones(4, bool), "int32"),
+    ):
+        with pytest.raises(TypeError, match="of integers and floats alone"):
+            lax.bitcast_convert_type(x, dtype)
 
 
 def test_stop_gradient_of_a_tree() -> None:

@@ -73,6 +73,23 @@ def test_dynamic_update_slice() -> None:
         lax.dynamic_update_slice(x, floats(6, 1), (0, 0))
 
 
+def test_negative_positions_may_be_no_more_than_beyond_the_start() -> None:
+    x, starts = np.arange(12).reshape(3, 4), [np.int32(-1), np.int32(-2)]
+    same(lax.dynamic_slice(x, starts, (1, 2)), x[2:, 2:])
+    same(lax.dynamic_slice(x, starts, (1, 2), allow_negative_indices=False), x[:1, :2])
+    same(lax.dynamic_slice(x, starts, (1, 2), allow_negative_indices=(False, True)), x[:1, 2:])
+    same(lax.dynamic_slice_in_dim(x, -1, 2, 1, allow_negative_indices=False), x[:, :2])
+    same(lax.dynamic_index_in_dim(x, -1, allow_negative_indices=False), x[:1])
+    zeros = np.zeros((2, 2), np.int32)
+    ones = np.ones((1, 2), np.int32)
+    first = np.array([[1, 1], [0, 0]], np.int32)
+    same(lax.dynamic_update_slice(zeros, ones, (-1, 0), allow_negative_indices=False), first)
+    same(lax.dynamic_update_slice_in_dim(zeros, ones, -1, 0, allow_negative_indices=False), first)
+    same(lax.dynamic_update_index_in_dim(zeros, ones, -1, 0, allow_negative_indices=False), first)
+    with pytest.raises(ValueError, match="needs a bool, or 2, not 1"):
+        lax.dynamic_slice(x, starts, (1, 2), allow_negative_indices=[True])
+
+
 def test_index_in_dim() -> None:
     x = floats(3, 4)
     same(lax.index_in_dim(x, -1, 1), x[:, 3:])

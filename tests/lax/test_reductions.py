@@ -39,6 +39,37 @@ def test_reductions() -> None:
         lax.reduce_sum(x, (3,))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_reductions_of_bits(dtype: str) -> None:
+    x = GENERATOR.integers(0, 100, (3, 4)).astype(dtype)
+    for function, reference in (
+        (lax.reduce_and, np.bitwise_and),
+        (lax.reduce_or, np.bitwise_or),
+        (lax.reduce_xor, np.bitwise_xor),
+    ):
+        everywhere(lambda x, f=function: f(x, (1,)), reference.reduce(x, 1), x)
+        same(function(x[:0], (0,)), reference.reduce(x[:0], 0))
+    with pytest.raises(TypeError, match=r"lax\.reduce_or works on bools and integers, not on float32\[2\]"):
+        lax.reduce_or(floats(2), (0,))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "float32"])
+def test_extremes_of_nothing(dtype: str) -> None:
+    x = np.ones((3, 0, 2), dtype)
+    least, greatest = (-math.inf, math.inf) if "float" in dtype else (False, True)
+    if "int" in dtype:
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    everywhere(lambda x: lax.reduce_max(x, (1,)), np.full((3, 2), least, dtype), x)
+    everywhere(lambda x: lax.reduce_min(x, (1, 2)), np.full(3, greatest, dtype), x)
+    same(lax.reduce_max(x, (0,)), np.ones((0, 2), dtype))
+
+
+def test_positions_are_integers() -> None:
+    for function in (lax.argmax, lax.argmin):
+        with pytest.raises(TypeError, match="gives positions, which are integers and not float32"):
+            function(floats(3), 0, np.float32)
+
+
 def test_sort() -> None:
     x = floats(4, 5)
     for axis in (0, 1, -1):

@@ -182,11 +182,15 @@ def test_derivatives_at_kinks() -> None:
 def test_integers_and_python_numbers() -> None:
     for function in (nn.relu, nn.relu6, nn.hard_tanh):
         assert function(np.arange(-2, 9, dtype=np.int8)).dtype == np.int8
+        assert function(np.array([True, False])).tolist() == [1, 0] and function(True).dtype == np.int32
+        unsigned = function(np.array([0, 1], np.uint8))
+        assert unsigned.tolist() == [0, 1] and unsigned.dtype == np.uint8
     assert nn.relu(np.array([-3, 4])).tolist() == [0, 4] and nn.relu6(np.array([-3, 4, 9])).tolist() == [
         0,
         4,
         6,
     ]
+    assert nn.hard_tanh(np.array([0, 7], np.uint32)).tolist() == [0, 1]
     assert nn.gelu(3).dtype == np.float32 and nn.gelu(3).weak_type
     assert nn.identity(np.arange(2)).tolist() == [0, 1]
     assert nn.swish is nn.silu and nn.hard_swish is nn.hard_silu

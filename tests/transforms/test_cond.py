@@ -180,6 +180,14 @@ def test_predicates_of_all_kinds() -> None:
         assert int(lax.switch(index, many)) == wanted
 
 
+def test_an_operand_by_keyword() -> None:
+    assert lax.cond(True, lambda x: x + 1, lambda x: x, operand=3) == 4
+    assert lax.cond(False, lambda x: 1, lambda x: 2, operand=None) == 2
+    assert lax.switch(1, [lambda x: x, lambda x: 2 * x], operand=5) == 10
+    with pytest.raises(TypeError, match="cond: give operands by position, or one as `operand`, not both"):
+        lax.cond(True, lambda x, y: x, lambda x, y: y, 1, operand=2)
+
+
 def test_weak_results_take_the_dtype_of_the_others() -> None:
     result = lax.cond(True, lambda: 1, lambda: tnp.array(2.5, "float16"))
     assert result.dtype == np.float16 and float(result) == 1.0

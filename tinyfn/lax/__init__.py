@@ -13,6 +13,7 @@ from typing import Any as _Any
 
 from ..trace.operators import broadcast_shapes
 from ..transforms.implicit import custom_linear_solve, custom_root
+from .bits import bitcast_convert_type, clz, mulhi
 from .branches import cond, switch
 from .convolutions import (
     ConvDimensionNumbers,
@@ -38,7 +39,6 @@ from .elementwise import (
     atan,
     atan2,
     atanh,
-    bitcast_convert_type,
     bitwise_and,
     bitwise_not,
     bitwise_or,
@@ -46,7 +46,6 @@ from .elementwise import (
     cbrt,
     ceil,
     clamp,
-    clz,
     complex,
     conj,
     convert_element_type,
@@ -74,7 +73,6 @@ from .elementwise import (
     max,
     min,
     mul,
-    mulhi,
     ne,
     neg,
     nextafter,
@@ -202,10 +200,8 @@ from .reductions import (
     cummin,
     cumprod,
     cumsum,
-    reduce_and,
     reduce_max,
     reduce_min,
-    reduce_or,
     reduce_prod,
     reduce_sum,
     sort,
@@ -230,6 +226,8 @@ from .special import (
 )
 from .windows import (
     reduce,
+    reduce_and,
+    reduce_or,
     reduce_window,
     reduce_window_shape_tuple,
     reduce_xor,

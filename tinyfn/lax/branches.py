@@ -22,15 +22,17 @@ from .bodies import apply, joined, mismatch, trace_branch
 from .elementwise import clamp, convert_element_type, ne
 
 Function = Callable[..., Any]
+_NONE: Any = object()  # in the place of an operand: there is none (it may be None)
 
 
 @entry_point
-def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
+def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any, operand: Any = _NONE) -> Any:
     """true_fun(*operands) if the scalar pred holds, else false_fun(*operands).
 
     Both are traced, and return pytrees of the same structure, dtypes and shapes; one runs. They may close over anything, traced
     arrays included. Mapped over a batch of predicates both run and each lane selects (`lax.map` runs one for each lane instead);
-    nothing of the branch that a lane does not take gets into its derivatives. Raises TypeError if the results differ.
+    nothing of the branch that a lane does not take gets into its derivatives. A single operand may be given by keyword. Raises
+    TypeError if the results differ.
 
     >>> def magnitude(x):
     ...     return lax.cond(x < 0, lambda x: -x, lambda x: x, x)
@@ -49,11 +51,12 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
         )
     if flag.dtype is not dtypes.bool_:
         flag = ne(flag, operators.scalar(0, flag.dtype))
-    return _branch("cond", convert_element_type(flag, dtypes.int32), [false_fun, true_fun], operands)
+    given = _operands("cond", operands, operand)
+    return _branch("cond", convert_element_type(flag, dtypes.int32), [false_fun, true_fun], given)
 
 
 @entry_point
-def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NONE) -> Any:
     """branches[index](*operands), where an integer scalar index that is out of range is moved into it.
 
     As `cond`, with any number of branches. Raises ValueError if there are none.
@@ -76,7 +79,15 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
         last = min(len(functions) - 1, int(np.iinfo(at.dtype).max))
         at = clamp(operators.scalar(0, at.dtype), at, operators.scalar(last, at.dtype))
         at = convert_element_type(at, dtypes.int32)
-    return _branch("switch", at, functions, operands)
+    return _branch("switch", at, functions, _operands("switch", operands, operand))
+
+
+def _operands(what: str, operands: Sequence[Any], operand: Any) -> Sequence[Any]:
+    if operand is _NONE:
+        return operands
+    if operands:
+        raise TypeError(f"{what}: give operands by position, or one as `operand`, not both; at {user_line()}")
+    return (operand,)
 
 
 def _branch(what: str, index: Array, functions: Sequence[Function], operands: Sequence[Any]) -> Any:

@@ -235,12 +235,14 @@ def conv_transpose(
     transpose_kernel: bool = False,
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
 ) -> Array:
     """The convolution that goes from places back to images: lhs spread out by the strides, then correlated
     with rhs.
 
     "VALID" gives size · stride + max(window - stride, 0) elements per axis, "SAME" size · stride; pairs are
-    what is added to the spread lhs. With `transpose_kernel` rhs is flipped and its features exchanged, which
+    what is added to the spread lhs or, with `use_consistent_padding`, the padding of the convolution of which this is the
+    derivative. With `transpose_kernel` rhs is flipped and its features exchanged, which
     makes this the derivative of a convolution. None as `dimension_numbers` means channels last, as ("NHWC",
     "HWIO", "NHWC").
 
@@ -275,6 +277,9 @@ def conv_transpose(
                 )
             pairs.append((low, total - low))
         padding = pairs
+    elif use_consistent_padding:
+        ends = [(k - 1) * n for k, n in zip(windows, apart, strict=True)]
+        padding = [(end - low, end - high) for end, (low, high) in zip(ends, padding, strict=True)]
     if transpose_kernel:
         spec = numbers.rhs_spec
         rhs = rev(y, spec[2:])

@@ -89,30 +89,6 @@ def conj(x: ArrayLike) -> Array:
     return complex(array, operators.scalar(0, array.dtype))
 
 
-def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The upper half of the bits of the products of integers.
-
-    >>> lax.mulhi(tnp.array([1 << 20, -1]), tnp.array([1 << 20, 1]))
-    Array([256,  -1], dtype=int32)
-    """
-    a, b = of_one_shape("mulhi", of_one_dtype("mulhi", x, y))
-    dtype = a.dtype
-    if not dtypes.is_integer(dtype):
-        raise TypeError(f"lax.mulhi works on integers, not on {described([a, b])}; at {user_line()}")
-    width, signed = 8 * dtype.itemsize, dtypes.kind(dtype) == "signed"
-    shift = shift_right_arithmetic if signed else shift_right_logical
-    if width < 64:
-        wide = dtypes.int64 if signed else dtypes.uint64
-        product = mul(operators.to_dtype(a, wide), operators.to_dtype(b, wide))
-        return operators.to_dtype(shift(product, width), dtype)
-    # By halves of 32 bits, of which the lower ones are not negative: no sum of these exceeds 64 bits.
-    low = (1 << 32) - 1
-    (a1, a0), (b1, b0) = ((shift(v, 32), bitwise_and(v, low)) for v in (a, b))
-    cross = add(mul(a1, b0), shift_right_logical(mul(a0, b0), 32))
-    inner = add(mul(a0, b1), bitwise_and(cross, low))
-    return add(add(mul(a1, b1), shift(cross, 32)), shift(inner, 32))
-
-
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Floats rounded to what a format with so many bits of exponent and mantissa holds, in their own dtype.
 
@@ -162,7 +138,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
-    """Floats x to the power y, floats of x's dtype or integers; a Python integer y is exact, with an exact
+    """Floats or complex numbers x to the power y, of x's dtype or integers; a Python integer y is exact, with an exact
     derivative.
 
     >>> lax.pow(tnp.array([2.0, 3.0]), 2), lax.pow(4.0, tnp.array([0.5, -1.0]))
@@ -173,7 +149,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     exponent = operators.operand(y)
     if dtypes.is_integer(exponent.dtype) and not exponent.weak_type:
         base = operators.operand(x)
-        exponent = operators.to_dtype(exponent, base.dtype) if dtypes.is_float(base.dtype) else exponent
+        exponent = operators.to_dtype(exponent, base.dtype) if dtypes.is_inexact(base.dtype) else exponent
         x, y = base, exponent
     return applied(prims.pow, *of_one_shape("pow", of_one_dtype("pow", x, y)))
 
@@ -197,30 +173,15 @@ def square(x: ArrayLike) -> Array:
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """1 / x of floats.
+    """1 / x of floats or complex numbers.
 
     >>> lax.reciprocal(tnp.array([2.0, -4.0, 0.0]))
     Array([ 0.5 , -0.25,   inf], dtype=float32)
     """
     x = operators.operand(x)
-    if not dtypes.is_float(x.dtype):
+    if not dtypes.is_inexact(x.dtype):
         raise TypeError(f"lax.reciprocal works on floats, not on {described([x])}; at {user_line()}")
     return div(1, x)
-
-
-def clz(x: ArrayLike) -> Array:
-    """The number of zero bits above the highest bit that is set; all of them for 0.
-
-    >>> lax.clz(tnp.array([0, 1, 255], dtype="uint8"))
-    Array([8, 7, 0], dtype=uint8)
-    """
-    x = operators.operand(x)
-    width = 8 * x.dtype.itemsize
-    shift = 1
-    while shift < width:
-        x = bitwise_or(x, shift_right_logical(x, shift))
-        shift *= 2
-    return population_count(bitwise_not(x))
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
@@ -288,15 +249,6 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     Array([255,   0], dtype=uint8)
     """
     return operators.astype(operand, new_dtype)
-
-
-def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The same bits read as another dtype of the same width; raises TypeError if the widths differ.
-
-    >>> lax.bitcast_convert_type(tnp.array([1.0, -0.0]), "int32")
-    Array([ 1065353216, -2147483648], dtype=int32)
-    """
-    return applied(prims.bitcast, operators.operand(operand), dtype=dtypes.canonical(new_dtype))
 
 
 def stop_gradient(x: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,9 +27,13 @@ from .arguments import (
 from .elementwise import add, lt, min, select
 from .movement import concatenate, expand_dims, full, reshape, slice_in_dim, squeeze
 
+Flags: TypeAlias = bool | Sequence[bool]
 
-def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: Sequence[int]) -> Array:
-    """The starts as one array of integers, with negative ones counted from the end of their axes."""
+
+def _positions(
+    name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: Sequence[int], from_end: Flags
+) -> Array:
+    """The starts as one array of integers, with negative ones counted from the end of their axes where `from_end` says so."""
     if isinstance(starts, (Array, np.ndarray)) and starts.ndim == 1:
         given = [reshape(slice_in_dim(starts, i, i + 1), ()) for i in range(starts.shape[0])]
     else:
@@ -51,21 +55,32 @@ def _positions(name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: S
         if builtins.all(start.dtype.itemsize < 4 or start.dtype is dtypes.int32 for start in given)
         else dtypes.int64
     )
+    wraps = [from_end] * len(given) if isinstance(from_end, bool) else list(from_end)
+    if len(wraps) != len(given):
+        raise ValueError(
+            f"lax.{name} of {described([x])}: allow_negative_indices needs a bool, or {len(given)}, not {len(wraps)}; at "
+            f"{user_line()}"
+        )
     wrapped = []
-    for start, axis in zip(given, axes, strict=True):
+    for start, axis, wrap in zip(given, axes, wraps, strict=True):
         # What int64 can't hold is beyond the end all the same.
         at = min(start, operators.scalar(1 << 62, start.dtype)) if start.dtype is dtypes.uint64 else start
         at = operators.to_dtype(at, wide)
-        if dtypes.kind(start.dtype) == "signed":
+        if wrap and dtypes.kind(start.dtype) == "signed":
             at = select(lt(at, 0), add(at, operators.scalar(x.shape[axis], wide)), at)
         wrapped.append(reshape(at, (1,)))
     return concatenate(wrapped, 0)
 
 
 def _read(
-    name: str, x: Array, starts: Sequence[ArrayLike] | Array, axes: tuple[int, ...], sizes: Sequence[Any]
+    name: str,
+    x: Array,
+    starts: Sequence[ArrayLike] | Array,
+    axes: tuple[int, ...],
+    sizes: Sequence[Any],
+    from_end: Flags,
 ) -> Array:
-    at = _positions(name, x, starts, axes)
+    at = _positions(name, x, starts, axes, from_end)
     if len(sizes) != x.ndim or builtins.any(
         isinstance(n, int) and isinstance(m, int) and not 0 <= n <= m
         for n, m in zip(sizes, x.shape, strict=True)
@@ -77,7 +92,7 @@ def _read(
 
 
 def _write(
-    name: str, operand: ArrayLike, update: ArrayLike, starts: Any, axes: Sequence[int] | None
+    name: str, operand: ArrayLike, update: ArrayLike, starts: Any, axes: Sequence[int] | None, from_end: Flags
 ) -> Array:
     x, values = of_one_dtype(name, operand, update)
     if values.ndim != x.ndim or not builtins.all(n <= m for n, m in zip(values.shape, x.shape, strict=True)):
@@ -86,18 +101,22 @@ def _write(
             f"{user_line()}"
         )
     axes = all_axes(x) if axes is None else distinct_axes(name, axes, x.ndim)
-    at = _positions(name, x, starts, axes)
+    at = _positions(name, x, starts, axes, from_end)
     params = {"axes": axes, "sizes": values.shape, "batch_dims": 0, "mode": "clip", "kind": "set"}
     return applied(prims.scatter, x, at, values, **params)
 
 
 def dynamic_slice(
-    operand: ArrayLike, start_indices: Sequence[ArrayLike] | Array, slice_sizes: Sizes
+    operand: ArrayLike,
+    start_indices: Sequence[ArrayLike] | Array,
+    slice_sizes: Sizes,
+    *,
+    allow_negative_indices: Flags = True,
 ) -> Array:
     """The window of fixed sizes that begins at integers that may be traced; it is moved so that it is within
     the operand.
 
-    Negative starts count from the end of their axes.
+    Negative starts count from the end of their axes, unless `allow_negative_indices` (a bool, or one per axis) is false.
 
     >>> x = tnp.arange(12).reshape(3, 4)
     >>> lax.dynamic_slice(x, (1, 0), (2, 3))
@@ -110,10 +129,19 @@ def dynamic_slice(
     Array([[2, 3]], dtype=int32)
     """
     x = operators.operand(operand)
-    return _read("dynamic_slice", x, start_indices, all_axes(x), as_shape(slice_sizes))
+    return _read(
+        "dynamic_slice", x, start_indices, all_axes(x), as_shape(slice_sizes), allow_negative_indices
+    )
 
 
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
+def dynamic_slice_in_dim(
+    operand: ArrayLike,
+    start_index: ArrayLike,
+    slice_size: int,
+    axis: int = 0,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`dynamic_slice` along one axis.
 
     >>> lax.dynamic_slice_in_dim(tnp.arange(6).reshape(2, 3), 1, 2, axis=1)
@@ -122,12 +150,18 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
     """
     x = operators.operand(operand)
     axis = one_axis("dynamic_slice_in_dim", axis, x.ndim)
-    return _read(
-        "dynamic_slice_in_dim", x, [start_index], (axis,), [*x.shape[:axis], slice_size, *x.shape[axis + 1 :]]
-    )
+    sizes = [*x.shape[:axis], slice_size, *x.shape[axis + 1 :]]
+    return _read("dynamic_slice_in_dim", x, [start_index], (axis,), sizes, allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
+def dynamic_index_in_dim(
+    operand: ArrayLike,
+    index: ArrayLike,
+    axis: int = 0,
+    keepdims: bool = True,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """The slice at an index, which may be traced, along an axis, which keeps the size 1 unless `keepdims` is
     false.
 
@@ -138,12 +172,16 @@ def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, ke
     >>> lax.dynamic_index_in_dim(x, -1, keepdims=False)
     Array([3, 4, 5], dtype=int32)
     """
-    result = dynamic_slice_in_dim(operand, index, 1, axis)
+    result = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
     return result if keepdims else squeeze(result, (axis,))
 
 
 def dynamic_update_slice(
-    operand: ArrayLike, update: ArrayLike, start_indices: Sequence[ArrayLike] | Array
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: Sequence[ArrayLike] | Array,
+    *,
+    allow_negative_indices: Flags = True,
 ) -> Array:
     """The operand with a window replaced by the update (as many axes); the window lies as in
     `dynamic_slice`.
@@ -154,11 +192,16 @@ def dynamic_update_slice(
     >>> lax.dynamic_update_slice(tnp.zeros(4), tnp.array([1.0, 2.0]), (3,))
     Array([0., 0., 1., 2.], dtype=float32)
     """
-    return _write("dynamic_update_slice", operand, update, start_indices, None)
+    return _write("dynamic_update_slice", operand, update, start_indices, None, allow_negative_indices)
 
 
 def dynamic_update_slice_in_dim(
-    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Array:
     """`dynamic_update_slice` along one axis.
 
@@ -166,10 +209,18 @@ def dynamic_update_slice_in_dim(
     Array([[0., 1., 0.],
            [0., 1., 0.]], dtype=float32)
     """
-    return _write("dynamic_update_slice_in_dim", operand, update, [start_index], [axis])
+    name = "dynamic_update_slice_in_dim"
+    return _write(name, operand, update, [start_index], [axis], allow_negative_indices)
 
 
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
+def dynamic_update_index_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """The operand with the slice at an index replaced by the update, which may lack that axis.
 
     >>> lax.dynamic_update_index_in_dim(tnp.zeros((2, 3)), tnp.array([1.0, 2.0]), 1, axis=1)
@@ -182,7 +233,7 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
     axis = one_axis("dynamic_update_index_in_dim", axis, x.ndim)
     if values.ndim == x.ndim - 1:
         values = expand_dims(values, (axis,))
-    return _write("dynamic_update_index_in_dim", x, values, [index], [axis])
+    return _write("dynamic_update_index_in_dim", x, values, [index], [axis], allow_negative_indices)
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
+
+import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import operators, prims
 from ..trace.array import Array
+from ..trace.dtype import DType
 from ..trace.errors import user_line
 from ..trace.prim import Primitive
 from ..trace.prims.movement import move_axis
 from .arguments import ArrayLike, applied, described, distinct_axes, one_axis
 from .elementwise import neg, stop_gradient, sub
-from .movement import expand_dims, rev, slice_in_dim, squeeze
+from .movement import expand_dims, full, rev, slice_in_dim, squeeze
 
 
 def _reduction(primitive: Primitive) -> Callable[[ArrayLike, Sequence[int] | int], Array]:
@@ -29,8 +33,47 @@ def _reduction(primitive: Primitive) -> Callable[[ArrayLike, Sequence[int] | int
 
 
 reduce_sum, reduce_prod = _reduction(prims.reduce_sum), _reduction(prims.reduce_prod)
-reduce_max, reduce_min = _reduction(prims.reduce_max), _reduction(prims.reduce_min)
-reduce_and, reduce_or = _reduction(prims.reduce_and), _reduction(prims.reduce_or)
+
+
+def least_of(dtype: DType) -> Any:
+    """The neutral element of the maximum."""
+    return False if dtype is dtypes.bool_ else -inf if dtypes.is_float(dtype) else np.iinfo(dtype).min
+
+
+def greatest_of(dtype: DType) -> Any:
+    """The neutral element of the minimum."""
+    return True if dtype is dtypes.bool_ else inf if dtypes.is_float(dtype) else np.iinfo(dtype).max
+
+
+def _extreme(
+    primitive: Primitive, neutral: Callable[[DType], Any], operand: ArrayLike, axes: Sequence[int] | int
+) -> Array:
+    x = operators.operand(operand)
+    over = distinct_axes(primitive.name, axes, x.ndim)
+    if builtins.any(isinstance(x.shape[axis], int) and x.shape[axis] == 0 for axis in over):
+        kept = [n for axis, n in enumerate(x.shape) if axis not in over]
+        return full(kept, neutral(x.dtype), x.dtype)
+    return applied(primitive, x, axes=over)
+
+
+def reduce_max(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+    """The greatest element over axes, NaN if there is one, and of nothing the least number of the dtype; ties share the
+    derivative equally.
+
+    >>> lax.reduce_max(tnp.array([[1, 5], [4, 2]]), (0,)), lax.reduce_max(tnp.zeros((2, 0)), (1,))
+    (Array([4, 5], dtype=int32), Array([-inf, -inf], dtype=float32))
+    """
+    return _extreme(prims.reduce_max, least_of, operand, axes)
+
+
+def reduce_min(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+    """The least element over axes, NaN if there is one, and of nothing the greatest number of the dtype; ties share the
+    derivative equally.
+
+    >>> lax.reduce_min(tnp.array([[1, 5], [4, 2]]), (0,)), lax.reduce_min(tnp.zeros((0,), "uint8"), (0,))
+    (Array([1, 2], dtype=int32), Array(255, dtype=uint8))
+    """
+    return _extreme(prims.reduce_min, greatest_of, operand, axes)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any = dtypes.int32) -> Array:

@@ -3,14 +3,54 @@
 from __future__ import annotations
 
 from ..trace.array import Array
+from ..trace.prim import Primitive
 from ..trace.prims import gamma_functions, incomplete
 from .arguments import ArrayLike, applied, of_one_dtype, of_one_shape
-from .elementwise import _binary, _unary, add, eq, exp, log, mul, neg, rem, select, stop_gradient, sub
+from .elementwise import _unary, add, eq, exp, log, mul, neg, rem, select, stop_gradient, sub
 
 lgamma, digamma = _unary(gamma_functions.lgamma), _unary(gamma_functions.digamma)
 bessel_i0e, bessel_i1e = _unary(gamma_functions.bessel_i0e), _unary(gamma_functions.bessel_i1e)
-igamma, igammac = _binary(incomplete.igamma), _binary(incomplete.igammac)
-igamma_grad_a, zeta = _binary(incomplete.igamma_grad_a), _binary(incomplete.zeta)
+
+
+def _two(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Array:
+    return applied(primitive, *of_one_shape(primitive.name, of_one_dtype(primitive.name, x, y)))
+
+
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    """The lower incomplete gamma function P(a, x), regularized: from 0 at x = 0 to 1; NaN for negative a or x.
+
+    >>> lax.igamma(1.0, tnp.array([0.0, 1.0, np.inf])).round(3)
+    Array([0.   , 0.632, 1.   ], dtype=float32)
+    """
+    return _two(incomplete.igamma, a, x)
+
+
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    """The upper incomplete gamma function Q(a, x) = 1 - P(a, x), regularized.
+
+    >>> lax.igammac(1.0, tnp.array([0.0, 1.0, np.inf])).round(3)
+    Array([1.   , 0.368, 0.   ], dtype=float32)
+    """
+    return _two(incomplete.igammac, a, x)
+
+
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
+    """The derivative of igamma with respect to a, to an absolute error of a few 1e-15; NaN for a above 200,000.
+
+    >>> lax.igamma_grad_a(1.0, tnp.array([0.0, 1.0])).round(3)
+    Array([ 0.   , -0.432], dtype=float32)
+    """
+    return _two(incomplete.igamma_grad_a, a, x)
+
+
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
+    """Hurwitz's zeta function, the sum of (q + k) to the power -x over k = 0, 1, ...; NaN for x < 1, infinite for x = 1, and for
+    q = 0, -1, ..., NaN for other q < 0.
+
+    >>> lax.zeta(tnp.array([2.0, 1.0]), 1.0).round(3)
+    Array([1.645,   inf], dtype=float32)
+    """
+    return _two(incomplete.zeta, x, q)
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
@@ -42,7 +82,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def random_gamma_grad(a: ArrayLike, sample: ArrayLike) -> Array:
-    """The derivative with respect to a of a sample of the gamma distribution with shape a, at a fixed quantile.
+    """The derivative with respect to a of a sample of the gamma distribution with shape a, at a fixed quantile; 0 for 0.
 
     That is -(dP/da) / (dP/dx) of igamma P(a, x) (M. Figurnov et al., "Implicit reparameterization gradients", 2018).
 
@@ -50,5 +90,7 @@ def random_gamma_grad(a: ArrayLike, sample: ArrayLike) -> Array:
     Array([0.807, 1.174], dtype=float32)
     """
     shape, x = of_one_shape("random_gamma_grad", of_one_dtype("random_gamma_grad", a, sample))
+    nothing = eq(x, 0)
+    x = select(nothing, 1.0, x)
     log_density = sub(sub(mul(sub(shape, 1), log(x)), x), lgamma(shape))
-    return neg(mul(igamma_grad_a(shape, x), exp(neg(log_density))))
+    return select(nothing, 0.0, neg(mul(igamma_grad_a(shape, x), exp(neg(log_density)))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,21 +21,12 @@ from ..trace.uop import CONST
 from ..transforms.inspection import ShapeDtypeStruct, make_graph
 from ..transforms.vmap import vmap
 from .arguments import ArrayLike, Sizes, applied, as_shape, described, distinct_axes, of_one_dtype
-from .elementwise import bitwise_xor
+from .elementwise import bitwise_and, bitwise_or, bitwise_xor
 from .movement import broadcast_in_dim, concatenate, pad, reshape, slice_in_dim, transpose
+from .reductions import greatest_of, least_of
 from .sliding import padtype_to_pads, windowed
 
 Pair = tuple[int, int]
-
-
-def least_of(dtype: DType) -> Any:
-    """The neutral element of the maximum."""
-    return False if dtype is dtypes.bool_ else -inf if dtypes.is_float(dtype) else np.iinfo(dtype).min
-
-
-def greatest_of(dtype: DType) -> Any:
-    """The neutral element of the minimum."""
-    return True if dtype is dtypes.bool_ else inf if dtypes.is_float(dtype) else np.iinfo(dtype).max
 
 
 # What combines two elements, if it is one of these: the reductions of axes and of windows, and the neutral element.
@@ -181,16 +171,45 @@ def reduce(
     return fold.reduced(fold.arrays, distinct_axes("reduce", dimensions, len(fold.shape)))
 
 
+def _reduced_bits(
+    name: str, operand: ArrayLike, axes: Sequence[int] | int, combine: Callable[[Any, Any], Array], ones: bool
+) -> Array:
+    """A reduction of bools or of the bits of integers, of nothing to bits that are all set or none."""
+    x = operators.operand(operand)
+    if x.dtype is not dtypes.bool_ and not dtypes.is_integer(x.dtype):
+        raise TypeError(f"lax.{name} works on bools and integers, not on {described([x])}; at {user_line()}")
+    none_set: Any = False if x.dtype is dtypes.bool_ else 0
+    all_set = -1 if dtypes.kind(x.dtype) == "signed" else greatest_of(x.dtype)
+    start = operators.scalar(all_set if ones else none_set, x.dtype)
+    result: Array = reduce(x, start, combine, distinct_axes(name, axes, x.ndim))
+    return result
+
+
+def reduce_and(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+    """Whether all bools over axes hold, or the bits that all integers have; all of nothing hold.
+
+    >>> lax.reduce_and(tnp.array([[True, True], [True, False]]), (1,)), lax.reduce_and(tnp.array([6, 3]), (0,))
+    (Array([ True, False], dtype=bool), Array(2, dtype=int32))
+    """
+    return _reduced_bits("reduce_and", operand, axes, bitwise_and, True)
+
+
+def reduce_or(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
+    """Whether any bool over axes holds, or the bits that any of the integers has; none of nothing holds.
+
+    >>> lax.reduce_or(tnp.array([[False, False], [True, False]]), (1,)), lax.reduce_or(tnp.array([6, 3]), (0,))
+    (Array([False,  True], dtype=bool), Array(7, dtype=int32))
+    """
+    return _reduced_bits("reduce_or", operand, axes, bitwise_or, False)
+
+
 def reduce_xor(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
     """The exclusive or over axes of bools or of the bits of integers.
 
     >>> lax.reduce_xor(tnp.array([[True, True], [True, False]]), (1,)), lax.reduce_xor(tnp.array([5, 3]), (0,))
     (Array([False,  True], dtype=bool), Array(6, dtype=int32))
     """
-    x = operators.operand(operand)
-    zero = operators.scalar(False if x.dtype is dtypes.bool_ else 0, x.dtype)
-    result: Array = reduce(x, zero, bitwise_xor, distinct_axes("reduce_xor", axes, x.ndim))
-    return result
+    return _reduced_bits("reduce_xor", operand, axes, bitwise_xor, False)
 
 
 @entry_point

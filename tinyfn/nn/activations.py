@@ -49,6 +49,12 @@ def identity(x: ArrayLike) -> Array:
     return operators.operand(x)
 
 
+def _number(x: ArrayLike) -> Array:
+    """The argument as an array of numbers: bools become int32."""
+    array = operators.operand(x)
+    return operators.to_dtype(array, dtypes.int32) if array.dtype is dtypes.bool_ else array
+
+
 def relu(x: ArrayLike) -> Array:
     """max(x, 0), also of integers; the derivative at 0 is 0.
 
@@ -57,7 +63,7 @@ def relu(x: ArrayLike) -> Array:
     >>> tinyfn.vmap(tinyfn.grad(nn.relu))(tnp.array([-1.0, 0.0, 2.0]))
     Array([0., 0., 1.], dtype=float32)
     """
-    x = operators.operand(x)
+    x = _number(x)
     return where(lax.le(x, 0), 0, x)
 
 
@@ -67,7 +73,7 @@ def relu6(x: ArrayLike) -> Array:
     >>> nn.relu6(tnp.array([-1.0, 3.0, 8.0]))
     Array([0., 3., 6.], dtype=float32)
     """
-    x = operators.operand(x)
+    x = _number(x)
     return where(lax.le(x, 0), 0, where(lax.ge(x, 6), 6, x))
 
 
@@ -247,8 +253,9 @@ def hard_tanh(x: ArrayLike) -> Array:
     >>> nn.hard_tanh(tnp.array([-2.0, 0.5, 3.0])), nn.hard_tanh(tnp.array([-2, 3]))
     (Array([-1. ,  0.5,  1. ], dtype=float32), Array([-1,  1], dtype=int32))
     """
-    x = operators.operand(x)
-    return where(lax.gt(x, 1), 1, where(lax.lt(x, -1), -1, x))
+    x = _number(x)
+    above = x if dtypes.kind(x.dtype) == "unsigned" else where(lax.lt(x, -1), -1, x)
+    return where(lax.gt(x, 1), 1, above)
 
 
 def hard_sigmoid(x: ArrayLike) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import lax
 from ..lax.arguments import ArrayLike, described
-from ..lax.windows import greatest_of, least_of
+from ..lax.reductions import greatest_of, least_of
 from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array

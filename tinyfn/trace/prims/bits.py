@@ -93,22 +93,21 @@ class ShiftLeft(Binary):
 
 
 class ShiftRightArithmetic(ShiftLeft):
-    """x with its bits moved down by y, the sign filling in; all sign if y is not in 0 .. bits - 1.
+    """x with its bits moved down by y, the highest one (of an unsigned x too) filling in; all of it if y is not in 0 .. bits - 1.
 
     >>> lax.shift_right_arithmetic(tnp.array([16, -16]), 2)
     Array([ 4, -4], dtype=int32)
     """
 
     def reference(self, x: Any, y: Any) -> Any:
-        shift = np.where(
-            _shift_in_range(x, y), y, np.asarray(8 * np.asarray(x).itemsize - 1).astype(np.asarray(y).dtype)
-        )
-        return np.right_shift(x, shift)
+        x = np.asarray(x)
+        signed, greatest = np.dtype(f"i{x.itemsize}"), 8 * x.itemsize - 1
+        shift = np.where(_shift_in_range(x, y), y, np.asarray(greatest).astype(np.asarray(y).dtype))
+        return np.right_shift(x.view(signed), shift.astype(signed)).view(x.dtype)
 
     def scalar(self, x: UOp, y: UOp) -> UOp:
-        if x.dtype in f.UNSIGNED:
-            return f.shift_right(x, f.minimum(y, 8 * x.dtype.itemsize - 1))
-        return f.shift_right(x, y)
+        signed = dtypes.canonical(f"int{8 * x.dtype.itemsize}")
+        return f.as_type(f.shift_right(f.as_type(x, signed), f.as_type(y, signed)), x.dtype)
 
 
 class ShiftRightLogical(ShiftLeft):
