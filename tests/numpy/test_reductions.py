@@ -180,6 +180,14 @@ def test_quantiles() -> None:
     )
 
 
+def test_statistics_and_integrals_of_nothing() -> None:
+    empty = np.zeros((3, 0), np.float32)
+    agree(lambda m, x: (m.trapezoid(x), m.trapezoid(x, x[0]), m.unwrap(x), m.unwrap(x[0]), m.diff(x)), empty)
+    for x, weights in ((empty, None), (empty[:, :1], None), (np.ones((2, 3), np.float32), np.ones(3))):
+        found = tnp.cov(x, ddof=4, aweights=weights) if weights is not None else tnp.cov(x)
+        assert found.shape == (len(x), len(x)) and np.isnan(found).all()
+
+
 def test_weighted_quantiles() -> None:
     x, weights = numbers("float32", (3, 5)), numbers("float32", (3, 5), 0.0, 2.0, seed=1)
     weights[0, 1] = weights[1] = 0.0

@@ -367,6 +367,8 @@ def unwrap(
     whole = isinstance(period, int) and dtypes.is_integer(x.dtype)
     x = x if whole else inexact(x, "unwrap")
     place = axis_of(axis, x.ndim, "unwrap")
+    if x.shape[place] == 0:
+        return x
     steps = diff(x, axis=place)
     half = period // 2 if whole else period / 2
     inside = subtract(o.remainder(o.add(steps, half), period), half)

@@ -264,7 +264,9 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     place = axis_of(axis, heights.ndim, "trapezoid")
     heights = move_axis(heights, place, heights.ndim - 1)
     n, last = heights.shape[-1], heights.ndim - 1
-    between = add(slice_axis(heights, last, 1, n), slice_axis(heights, last, 0, n - 1))
+    between = heights
+    if n != 0:
+        between = add(slice_axis(heights, last, 1, n), slice_axis(heights, last, 0, n - 1))
     if x is None:
         return multiply(multiply(sum(between, -1), 0.5), dx)
     positions = inexact(x, "trapezoid")

@@ -237,7 +237,7 @@ def cov(
     less_by = (0 if bias else 1) if ddof is None else ddof
     if fweights is None and aweights is None:
         centered = subtract(x, mean(x, 1, keepdims=True))
-        divisor: Any = float(x.shape[1] - less_by)
+        divisor: Any = float(max(x.shape[1] - less_by, 0))
         weighted = centered
     else:
         weights = [
@@ -250,7 +250,7 @@ def cov(
         centered = subtract(x, divide(sum(multiply(x, weight), 1, keepdims=True), total))
         # What `aweights` weigh less than one observation each takes as much less of a degree of freedom.
         share = 1 if aweights is None else divide(sum(multiply(weight, weights[-1])), total)
-        divisor = subtract(total, multiply(less_by, share))
+        divisor = maximum(real(subtract(total, multiply(less_by, share))), 0)
         weighted = multiply(centered, weight)
     result = divide(matmul(weighted, conjugate(permute(centered, (1, 0)))), divisor)
     return reshape(result, ()) if result.shape == (1, 1) else result
