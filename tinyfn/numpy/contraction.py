@@ -32,7 +32,7 @@ from .common import (
 from .cumulative import cumsum, diff
 from .floats import conjugate
 from .logic import less, where
-from .sums_of_products import _dot, _operands, einsum
+from .sums_of_products import contracted, einsum, factors
 
 
 def matmul(
@@ -52,7 +52,7 @@ def matmul(
     >>> tnp.matmul(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 1]))
     Array([3, 7], dtype=int32)
     """
-    x, y = _operands("matmul", preferred_element_type, a, b)
+    x, y = factors("matmul", preferred_element_type, a, b)
     return o.matmul(x, y)
 
 
@@ -68,7 +68,7 @@ def dot(
     >>> tnp.dot(tnp.ones((5, 2, 3)), tnp.ones((6, 3, 4))).shape
     (5, 2, 6, 4)
     """
-    x, y = _operands("dot", preferred_element_type, a, b)
+    x, y = factors("dot", preferred_element_type, a, b)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     axis = max(y.ndim - 2, 0)
@@ -76,7 +76,7 @@ def dot(
         raise ValueError(
             f"dot of {described(x, y)}: axes {x.ndim - 1} and {axis} have different sizes{at_user()}"
         )
-    return _dot(x, y, ((x.ndim - 1,), (axis,)))
+    return contracted(x, y, ((x.ndim - 1,), (axis,)))
 
 
 def vdot(
@@ -87,7 +87,7 @@ def vdot(
     >>> tnp.vdot(tnp.array([[1j, 2]]), tnp.array([[1j, 1]]))
     Array(3.+0.j, dtype=complex64)
     """
-    x, y = _operands("vdot", preferred_element_type, a, b)
+    x, y = factors("vdot", preferred_element_type, a, b)
     x = conjugate(x)
     return dot(reshape(x, (x.size,)), reshape(y, (y.size,)))
 
@@ -108,7 +108,7 @@ def vecdot(
     >>> tnp.vecdot(tnp.array([1j, 2]), tnp.array([1j, 1]))
     Array(3.+0.j, dtype=complex64)
     """
-    x, y = _operands("vecdot", preferred_element_type, x1, x2)
+    x, y = factors("vecdot", preferred_element_type, x1, x2)
     x = conjugate(x)
     x = move_axis(x, axis_of(axis, x.ndim, "vecdot"), x.ndim - 1)
     y = move_axis(y, axis_of(axis, y.ndim, "vecdot"), y.ndim - 1)
@@ -145,12 +145,12 @@ def inner(
     Array([[3, 2],
            [7, 4]], dtype=int32)
     """
-    x, y = _operands("inner", preferred_element_type, a, b)
+    x, y = factors("inner", preferred_element_type, a, b)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"inner of {described(x, y)}: the last axes have different sizes{at_user()}")
-    return _dot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+    return contracted(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
@@ -184,7 +184,7 @@ def tensordot(
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    x, y = _operands("tensordot", preferred_element_type, a, b)
+    x, y = factors("tensordot", preferred_element_type, a, b)
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if not 0 <= count <= min(x.ndim, y.ndim):
@@ -199,7 +199,7 @@ def tensordot(
         raise ValueError(
             f"tensordot of {described(x, y)}: axes {first} and {second} have different sizes{at_user()}"
         )
-    return _dot(x, y, (first, second))
+    return contracted(x, y, (first, second))
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
@@ -294,7 +294,7 @@ def correlate(
 
 def _convolution(a: Any, v: Any, mode: str, reverse: bool, preferred: DTypeLike) -> Array:
     what = "convolve" if reverse else "correlate"
-    x, y = _operands(what, preferred, a, v)
+    x, y = factors(what, preferred, a, v)
     if x.dtype is dtypes.bool_:
         return o.not_equal(_convolution(cast(x, dtypes.int32), cast(y, dtypes.int32), mode, reverse, None), 0)
     if not reverse:

@@ -15,21 +15,16 @@ from .common import (
     operand,
 )
 from .cumulative import cumprod, cumsum
-from .elementary import (
-    sqrt,
-)
-from .logic import (
-    isnan,
-    logical_and,
-    logical_not,
-)
-from .reductions import _limit, _where, all, argmax, argmin, max, min, prod, sum
+from .elementary import sqrt
+from .logic import isnan, logical_and, logical_not
+from .logic import where as _where
+from .reductions import all, argmax, argmin, limit_of, max, min, prod, sum
 from .statistics import mean, var
 
 
 def _without_nan(a: Any, otherwise: Any, what: str) -> Array:
     x = operand(a, what)
-    return _where(isnan(x), o.scalar(otherwise, x.dtype), x) if dtypes.is_float(x.dtype) else x
+    return _where(isnan(x), o.scalar(otherwise, x.dtype), x) if dtypes.is_inexact(x.dtype) else x
 
 
 def nansum(
@@ -74,7 +69,9 @@ def _nan_extreme(a: Any, axis: Axis, keepdims: bool, initial: Any, mask: Any, gr
     reduce = max if greatest else min
     if not dtypes.is_float(x.dtype):
         return reduce(x, axis, None, keepdims, initial, mask)
-    result = reduce(_without_nan(x, _limit(x.dtype, not greatest), what), axis, None, keepdims, initial, mask)
+    result = reduce(
+        _without_nan(x, limit_of(x.dtype, not greatest), what), axis, None, keepdims, initial, mask
+    )
     if initial is not None:
         return result
     return _where(all(isnan(x), axis, keepdims=keepdims), o.scalar(float("nan"), x.dtype), result)
@@ -189,7 +186,7 @@ def _nan_position(a: Any, axis: int | None, keepdims: bool | None, greatest: boo
     position = argmax if greatest else argmin
     if not dtypes.is_float(x.dtype):
         return position(x, axis, None, keepdims)
-    result = position(_without_nan(x, _limit(x.dtype, not greatest), what), axis, None, keepdims)
+    result = position(_without_nan(x, limit_of(x.dtype, not greatest), what), axis, None, keepdims)
     empty = all(isnan(x), axis, keepdims=bool(keepdims))
     return _where(empty, -1, result)
 

@@ -33,9 +33,7 @@ from .common import (
     operand,
     truth,
 )
-from .logic import where
-
-_where = where  # the functions below have an argument of that name
+from .logic import where as _where  # the functions below have an argument of that name
 
 
 def _masked(x: Array, mask: Any, otherwise: Any) -> Array:
@@ -128,7 +126,8 @@ def prod(
     return _total(prims.reduce_prod, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
-def _limit(dtype: dtypes.DType, greatest: bool) -> Any:
+def limit_of(dtype: dtypes.DType, greatest: bool) -> Any:
+    """The greatest or least value of a dtype."""
     if dtype is dtypes.bool_:
         return greatest
     if dtypes.is_float(dtype):
@@ -147,7 +146,7 @@ def _extreme(primitive: Primitive, a: Any, axis: Axis, keepdims: bool, initial: 
             raise ValueError(
                 f"{what} with `where` needs `initial`, the result where no element takes part{at_user()}"
             )
-        x = _masked(x, mask, _limit(x.dtype, not greatest))
+        x = _masked(x, mask, limit_of(x.dtype, not greatest))
         axes = axes_of(axis, x.ndim, what)
     if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
         if initial is None:

@@ -29,15 +29,16 @@ from .common import (
 from .triangles import diagonal
 
 
-def _dot(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
+def contracted(x: Array, y: Array, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
     """dot_general, also of bools, whose product is a logical one."""
     if x.dtype is dtypes.bool_:
         x, y = o.to_dtype(x, dtypes.int32), o.to_dtype(y, dtypes.int32)
-        return o.not_equal(_dot(x, y, contract, batch), 0)
+        return o.not_equal(contracted(x, y, contract, batch), 0)
     return bind(prims.dot_general, (x, y), {"contract": contract, "batch_axes": batch})
 
 
-def _operands(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
+def factors(what: str, preferred: DTypeLike, *xs: Any) -> list[Array]:
+    """The operands of a product as arrays of one dtype, or of the one that its result is to have."""
     if not xs:
         raise ValueError(f"{what} needs an operand{at_user()}")
     arrays = operands(what, *xs)
@@ -114,7 +115,7 @@ def _read(
     """The operands, the letters of their axes and of the result's, and the letters' sizes."""
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
-    arrays = _operands("einsum", preferred, *operands)
+    arrays = factors("einsum", preferred, *operands)
     terms, result = _parse(subscripts, arrays)
     sizes = _sizes(subscripts, terms, arrays)
     for letter in result:
@@ -244,7 +245,7 @@ def _pair(x: Array, xs: Letters, y: Array, ys: Letters, needed: set[str]) -> tup
     def axes(term: Letters, letters: list[str]) -> tuple[int, ...]:
         return tuple([term.index(letter) for letter in letters])
 
-    product = _dot(x, y, (axes(xs, summed), axes(ys, summed)), (axes(xs, batch), axes(ys, batch)))
+    product = contracted(x, y, (axes(xs, summed), axes(ys, summed)), (axes(xs, batch), axes(ys, batch)))
     return product, (*batch, *free_x, *free_y)
 
 
