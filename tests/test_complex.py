@@ -86,7 +86,9 @@ def test_reductions(name: str, dtype: str, shape: list[int], axis: Any) -> None:
         check_derivatives(lambda z: getattr(tnp, name)(z, axis=axis), z, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nancumsum", "nancumprod"])
+@pytest.mark.parametrize(
+    "name", ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nancumsum", "nancumprod"]
+)
 def test_reductions_without_nan(name: str) -> None:
     z = numbers(np.random.default_rng(0), "complex64", (3, 4))
     z[0, 1] = np.nan
