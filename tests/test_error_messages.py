@@ -186,7 +186,7 @@ CASES: dict[str, Case] = {
     "lax.slice": case(lambda: lax.slice(x, (0,), (9,)), ValueError, "float32[3]", "(9,)"),
     "lax.pad": case(lambda: lax.pad(x, 0.0, [(0, 0)]), ValueError, "(low, high, interior)"),  # type: ignore[list-item]
     "top_k": case(lambda: lax.top_k(x, 5), ValueError, "k is 5", "3 elements"),
-    "negative size": case(lambda: lax.iota("int32", -1), ValueError, "(-1,)", "negative size"),
+    "negative size": case(lambda: lax.iota("int32", -1), ValueError, "iota", "[-1]", "negative size"),
     "size": case(lambda: tnp.zeros(2.5), TypeError, "zeros", "integers, not 2.5"),
     "item of many": case(lambda: x.item(), ValueError, "float32[3]", "tolist()"),
     "truth of many": case(lambda: bool(x), ValueError, "float32[3]", ".any() or .all()"),
@@ -218,7 +218,7 @@ CASES: dict[str, Case] = {
     "unknown dtype": case(lambda: x.astype("float33"), TypeError, "'float33'", "float32, float64"),
     "text": case(lambda: tnp.array(["a"]), TypeError, "str is not an array or a number"),
     "ragged": case(lambda: tnp.array([[1, 2], [3]]), ValueError, "inhomogeneous"),
-    "bitcast": case(lambda: lax.bitcast_convert_type(x, "int64"), TypeError, "float32 to int64", "widths"),
+    "bitcast": case(lambda: lax.bitcast_convert_type(x, "int64"), ValueError, "float32[3] to int64", "axis of 2"),
     "key": case(lambda: random.normal(x), TypeError, "random.normal", "float32[3]", "tinyfn.random.key(seed)"),
     "without replacement": case(lambda: random.choice(random.key(0), 3, (5,), False), ValueError, "5 of 3"),
     "one_hot": case(lambda: nn.one_hot(x, 3), TypeError, "integers", "float32[3]"),

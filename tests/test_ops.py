@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tinyfn
 import tinyfn.numpy as tnp
 from tests.against_numpy import check_derivatives, close, numbers
-from tinyfn import ops
+from tinyfn import lax, ops
 from tinyfn.trace.errors import TracerError
 
 COMBINE: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
@@ -58,6 +58,7 @@ def test_arguments_of_jax() -> None:
     x, ids = np.array([1, 2, 3, 4]), np.array([-2, 0, 1, 7])
     for mode, wanted in ((None, [2, 3]), ("drop", [2, 3]), ("fill", [2, 3]), ("clip", [3, 7])):
         assert ops.segment_sum(x, ids, 2, mode=mode).tolist() == wanted
+    assert ops.segment_sum(x, ids, 2, mode=lax.GatherScatterMode.CLIP).tolist() == [3, 7]
     assert ops.segment_max(x, ids, 2, False, False, None, "clip").tolist() == [2, 4]
     assert ops.segment_sum(x, np.arange(4), 4, True, True).tolist() == [1, 2, 3, 4]
     assert ops.segment_prod(x, np.array([0, 0, 1, 1]), indices_are_sorted=True, bucket_size=2).tolist() == [

@@ -11,13 +11,14 @@ from .numpy.logic import less, where
 from .trace import dtype as dtypes
 from .trace.array import Array
 from .trace.errors import ConcretizationError
+from .trace.index_modes import Mode, mode_name
 from .trace.indexing import AtIndex
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
 def _segments(
-    data: ArrayLike, segment_ids: ArrayLike, count: int | None, neutral: Any, mode: str | None, what: str
+    data: ArrayLike, segment_ids: ArrayLike, count: int | None, neutral: Any, mode: Mode, what: str
 ) -> tuple[Array, AtIndex]:
     x, ids = operand(data, what), operand(segment_ids, what)
     if not dtypes.is_integer(ids.dtype) or ids.ndim > x.ndim or ids.shape != x.shape[: ids.ndim]:
@@ -30,7 +31,7 @@ def _segments(
         count = int(known.max(initial=-1)) + 1
     start = full_of(neutral, x.dtype, (count, *x.shape[ids.ndim :]))
     # Negative numbers do not count from the end.
-    beyond = 0 if mode in ("clip", "promise_in_bounds") else count
+    beyond = 0 if mode_name(mode) in ("clip", "promise_in_bounds") else count
     return x, AtIndex(start, where(less(ids, 0), beyond, ids))
 
 
@@ -51,7 +52,7 @@ def segment_sum(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: str | None = None,
+    mode: Mode = None,
 ) -> Array:
     """The sums of the elements of each segment, of shape (num_segments, ...); 0 for one without elements.
 
@@ -75,7 +76,7 @@ def segment_prod(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: str | None = None,
+    mode: Mode = None,
 ) -> Array:
     """The products of the elements of each segment; 1 for one without elements. Arguments as for `segment_sum`.
 
@@ -93,7 +94,7 @@ def segment_max(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: str | None = None,
+    mode: Mode = None,
 ) -> Array:
     """The greatest element of each segment; the least number of the dtype (-inf) for one without elements.
 
@@ -111,7 +112,7 @@ def segment_min(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: str | None = None,
+    mode: Mode = None,
 ) -> Array:
     """The least element of each segment; the greatest number of the dtype (inf) for one without elements.
 

@@ -104,6 +104,24 @@ def test_pad(config: list[tuple[int, int, int]]) -> None:
     np.testing.assert_allclose(np.asarray(grad(loss)(floats(3, 4))).ravel(), expected, rtol=1e-6)
 
 
+def test_sizes_that_are_none() -> None:
+    for call, sizes in (
+        (lambda: lax.full((2, -1), 1), "[2,-1]"),
+        (lambda: jit(lambda: lax.full((-1,), 1.0))(), "[-1]"),
+        (lambda: lax.broadcast(1.0, (-1,)), "[-1]"),
+        (lambda: lax.broadcast_in_dim(floats(3), (-2, 3), (1,)), "[-2,3]"),
+        (lambda: lax.reshape(floats(4), (-2, -2)), "[-2,-2]"),
+        (lambda: lax.iota("int32", -3), "[-3]"),
+    ):
+        with pytest.raises(ValueError, match="has a negative size") as raised:
+            call()
+        assert sizes in str(raised.value)
+    for shape in (2.5, (2.5,), "ab"):
+        with pytest.raises(TypeError, match="shapes and sizes are made of integers"):
+            lax.full(shape, 1)  # type: ignore[arg-type]
+    assert lax.broadcast_shapes() == ()
+
+
 def test_pad_errors() -> None:
     with pytest.raises(ValueError, match="more elements away"):
         lax.pad(floats(3), 0.0, [(-2, -2, 0)])

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import tinyfn.numpy as tnp
 from tests.trace.test_indexing import numbers, quick
+from tinyfn import lax
 from tinyfn.transforms import grad, jit
 
 
@@ -51,6 +52,17 @@ def test_positions_that_are_data_follow_the_mode() -> None:
         and x.at[9].set(5, mode="drop").tolist() == x.tolist()
     )
     assert x.at[9].set(5, mode="clip").tolist() == [1, 1.5, 2, 5]
+
+
+def test_modes_may_be_those_of_lax() -> None:
+    x, index = tnp.array([1, 2, 3]), tnp.array([1, 7])
+    for mode, read, added in (
+        (lax.GatherScatterMode.CLIP, [2, 3], [1, 12, 13]),
+        (lax.GatherScatterMode.FILL_OR_DROP, [2, -(2**31)], [1, 12, 3]),
+    ):
+        assert x.at[index].get(mode=mode).tolist() == read
+        assert jit(lambda x, i, mode=mode: x.at[i].add(10, mode=mode))(x, index).tolist() == added
+    assert x.at[1].get(mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS) == 2
 
 
 def test_gradients_follow_the_mode() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from ..trace.index_modes import GatherScatterMode
 from ..trace.operators import broadcast_shapes
 from ..transforms.implicit import custom_linear_solve, custom_root
 from .bits import bitcast_convert_type, clz, mulhi
@@ -106,7 +107,6 @@ from .fourier import (
 )
 from .gather_scatter import (
     GatherDimensionNumbers,
-    GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
     scatter,

@@ -13,7 +13,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array, as_array, is_scalar
 from ..trace.dtype import DType
-from ..trace.errors import user_line
+from ..trace.errors import TracerError, user_line
 from ..trace.operators import broadcast_shapes
 from ..trace.prim import Primitive
 from ..trace.uop import UOp
@@ -93,7 +93,12 @@ def as_shape(shape: Sizes | int) -> tuple[Any, ...]:
     """A shape as a tuple of ints and symbolic dimensions."""
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
-    return tuple([n if isinstance(n, UOp) else operator.index(n) for n in shape])
+    try:
+        return tuple([n if isinstance(n, UOp) else operator.index(n) for n in shape])
+    except TracerError:
+        raise
+    except TypeError:
+        raise TypeError(f"shapes and sizes are made of integers, not {shape!r}; at {user_line()}") from None
 
 
 def all_axes(x: Array) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..trace import operators, prims
@@ -324,39 +324,40 @@ def conv_shape_tuple(
     )
 
 
-def conv_general_shape_tuple(
-    lhs_shape: Sizes,
-    rhs_shape: Sizes,
-    window_strides: Sequence[int],
-    padding: Padding,
-    dimension_numbers: ConvGeneralDilatedDimensionNumbers,
-) -> tuple[Any, ...]:
+def _shape_tuple(name: str, function: Callable[..., Array], doc: str) -> Callable[..., tuple[Any, ...]]:
+    def apply(
+        lhs_shape: Sizes,
+        rhs_shape: Sizes,
+        window_strides: Sequence[int],
+        padding: Padding,
+        dimension_numbers: ConvGeneralDilatedDimensionNumbers,
+    ) -> tuple[Any, ...]:
+        return _shape_of(
+            lambda x, y: function(x, y, window_strides, padding, dimension_numbers=dimension_numbers),
+            lhs_shape,
+            rhs_shape,
+        )
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return apply
+
+
+conv_general_shape_tuple = _shape_tuple(
+    "conv_general_shape_tuple",
+    conv_general_dilated,
     """The shape of the result of `conv_general_dilated`.
 
     >>> lax.conv_general_shape_tuple((8, 32, 32, 3), (5, 5, 3, 16), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
     (8, 16, 16, 16)
-    """
-    return _shape_of(
-        lambda x, y: conv_general_dilated(x, y, window_strides, padding, dimension_numbers=dimension_numbers),
-        lhs_shape,
-        rhs_shape,
-    )
-
-
-def conv_transpose_shape_tuple(
-    lhs_shape: Sizes,
-    rhs_shape: Sizes,
-    window_strides: Sequence[int],
-    padding: Padding,
-    dimension_numbers: ConvGeneralDilatedDimensionNumbers,
-) -> tuple[Any, ...]:
+    """,
+)
+conv_transpose_shape_tuple = _shape_tuple(
+    "conv_transpose_shape_tuple",
+    conv_transpose,
     """The shape of the result of `conv_transpose`.
 
     >>> lax.conv_transpose_shape_tuple((8, 16, 16, 3), (4, 4, 3, 5), (2, 2), "VALID", ("NHWC", "HWIO", "NHWC"))
     (8, 34, 34, 5)
-    """
-    return _shape_of(
-        lambda x, y: conv_transpose(x, y, window_strides, padding, dimension_numbers=dimension_numbers),
-        lhs_shape,
-        rhs_shape,
-    )
+    """,
+)

@@ -8,7 +8,6 @@ written, has these axes and those of the windows; the dimension numbers say at w
 from __future__ import annotations
 
 import builtins
-import enum
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,37 +15,12 @@ from ..trace import dtype as dtypes
 from ..trace import operators, prims
 from ..trace.array import Array
 from ..trace.errors import user_line
+from ..trace.index_modes import GatherScatterMode, Mode
 from ..trace.indexing import fill_value_of
 from ..transforms.vmap import vmap
 from .arguments import ArrayLike, Sizes, applied, as_shape, described, distinct_axes, of_one_dtype
 from .elementwise import neg, select
 from .movement import full, reshape, transpose
-
-
-class GatherScatterMode(enum.Enum):
-    """What becomes of a window that is not within the operand.
-
-    CLIP moves it within; FILL_OR_DROP reads a fill value for all of it, and does not write it; PROMISE_IN_BOUNDS says that
-    there is none (if there is, it is moved within)."""
-
-    CLIP = 1
-    FILL_OR_DROP = 2
-    PROMISE_IN_BOUNDS = 3
-
-    @classmethod
-    def from_any(cls, mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name ("clip", "fill", "drop" or "promise_in_bounds"); FILL_OR_DROP for None.
-
-        >>> lax.GatherScatterMode.from_any("clip")
-        <GatherScatterMode.CLIP: 1>
-        """
-        if isinstance(mode, cls):
-            return mode
-        named = {None: cls.FILL_OR_DROP, "clip": cls.CLIP, "fill": cls.FILL_OR_DROP, "drop": cls.FILL_OR_DROP,
-                 "promise_in_bounds": cls.PROMISE_IN_BOUNDS}  # fmt: skip
-        if mode not in named:
-            raise ValueError(f"mode {mode!r}: choose one of {[n for n in named if n]}; at {user_line()}")
-        return named[mode]
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -182,7 +156,7 @@ def gather(
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    mode: str | GatherScatterMode | None = None,
+    mode: Mode = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
     """The windows of the operand, of `slice_sizes` along each of its axes, that begin at the positions `start_indices`.
@@ -238,6 +212,8 @@ def _scattered(
     mode: Any,
 ) -> Array:
     x, values = of_one_dtype(name, operand, updates)
+    if kind == "sub":
+        kind, values = "add", neg(values)
     at = operators.operand(indices)
     layout = _Layout(
         name, x, at, numbers.inserted_window_dims, numbers.scatter_dims_to_operand_dims, numbers.operand_batching_dims,
@@ -270,7 +246,7 @@ def _scatter(name: str, kind: str, doc: str) -> Callable[..., Array]:
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-        mode: str | GatherScatterMode | None = None,
+        mode: Mode = None,
     ) -> Array:
         return _scattered(name, kind, operand, scatter_indices, updates, dimension_numbers, mode)
 
@@ -344,24 +320,16 @@ scatter_max = _scatter(
 )
 
 
-def scatter_sub(
-    operand: ArrayLike,
-    scatter_indices: ArrayLike,
-    updates: ArrayLike,
-    dimension_numbers: ScatterDimensionNumbers,
-    *,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    mode: str | GatherScatterMode | None = None,
-) -> Array:
+scatter_sub = _scatter(
+    "scatter_sub",
+    "sub",
     """The operand with windows from which the updates are subtracted, at positions that are data; see `scatter`.
 
     >>> points = lax.ScatterDimensionNumbers((), (0,), (0,))
     >>> lax.scatter_sub(tnp.array([10, 20, 30]), tnp.array([[0], [2], [0]]), tnp.array([1, 2, 3]), points)
     Array([ 6, 20, 28], dtype=int32)
-    """
-    x, values = of_one_dtype("scatter_sub", operand, updates)
-    return _scattered("scatter_sub", "add", x, scatter_indices, neg(values), dimension_numbers, mode)
+    """,
+)
 
 
 def scatter_apply(
@@ -373,7 +341,7 @@ def scatter_apply(
     update_shape: Sizes = (),
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
-    mode: str | GatherScatterMode | None = None,
+    mode: Mode = None,
 ) -> Array:
     """The operand with func(element) for the elements of windows at positions that are data, once also where windows overlap.
 

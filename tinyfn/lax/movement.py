@@ -80,8 +80,6 @@ def broadcasted_iota(dtype: Any, shape: Sizes, dimension: int) -> Array:
            [1, 1, 1]], dtype=int32)
     """
     shape = as_shape(shape)
-    if builtins.any(isinstance(n, int) and n < 0 for n in shape):
-        raise ValueError(f"lax.broadcasted_iota: the shape {shape} has a negative size; at {user_line()}")
     axis = one_axis("broadcasted_iota", dimension, len(shape))
     return applied(prims.iota, dtype=dtypes.canonical(dtype), shape=shape, axis=axis)
 

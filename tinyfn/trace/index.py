@@ -20,10 +20,9 @@ from . import operators as o
 from . import prims
 from .array import Array, as_array
 from .errors import ConcretizationError, TracerError, user_line
+from .index_modes import MODES
 from .sint import is_symbolic
 from .tracing import bind, current_trace
-
-MODES = ("clip", "drop", "fill", "promise_in_bounds")
 
 
 class NonConcreteBooleanIndexError(TracerError):

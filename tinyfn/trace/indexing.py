@@ -18,6 +18,7 @@ from . import prims
 from .array import Array, as_array, is_scalar, own
 from .errors import user_line
 from .index import Index, NonConcreteBooleanIndexError
+from .index_modes import Mode, mode_name
 from .tracing import bind, current_trace
 
 __all__ = ["At", "AtIndex", "NonConcreteBooleanIndexError", "fill_value_of", "getitem", "read"]
@@ -39,7 +40,8 @@ def getitem(x: Array, index: Any) -> Array:
     return read(x, index, None, None)
 
 
-def read(x: Array, index: Any, mode: str | None, fill_value: Any) -> Array:
+def read(x: Array, index: Any, mode: Mode, fill_value: Any) -> Array:
+    mode = mode_name(mode)
     parsed = Index(x, index, mode)
     if parsed.eager and parsed.known:
         return own(x.value[tuple(parsed.as_numpy)])
@@ -115,10 +117,10 @@ _COMBINE: dict[str, Callable[[Any, Any], Array] | None] = {
 _UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
-def _update(x: Array, index: Any, value: Any, kind: str, mode: str | None) -> Array:
+def _update(x: Array, index: Any, value: Any, kind: str, mode: Mode) -> Array:
     """x with the elements at the index set to a value or combined with it; of equal positions, in order, the
     last wins."""
-    update = cast(value, x)
+    update, mode = cast(value, x), mode_name(mode)
     combine = _COMBINE[kind]
     if combine is not None and x.dtype is dtypes.key:
         raise TypeError(
@@ -221,7 +223,7 @@ class AtIndex:
     def get(
         self,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         fill_value: Any = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
@@ -240,7 +242,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -256,7 +258,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -271,7 +273,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -286,7 +288,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -301,7 +303,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -316,7 +318,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -331,7 +333,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -346,7 +348,7 @@ class AtIndex:
         self,
         values: Any,
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:
@@ -361,7 +363,7 @@ class AtIndex:
         self,
         function: Callable[[Array], Any],
         *,
-        mode: str | None = None,
+        mode: Mode = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
     ) -> Array:

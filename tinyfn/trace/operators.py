@@ -92,7 +92,7 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     >>> lax.broadcast_shapes((3, 1), (4,), ())
     (3, 4)
     """
-    first = shapes[0]
+    first = shapes[0] if shapes else ()
     if all(shape == first for shape in shapes):
         return first
     ndim = max(map(len, shapes))

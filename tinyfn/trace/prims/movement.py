@@ -50,6 +50,7 @@ class Reshape(Movement):
             raise ValueError(
                 f"can't reshape {spell([x])} into {_shape(shape)}: {_size(x.shape)} elements are not {_size(shape)}"
             )
+        _check_sizes("reshape", shape)
         return x.dtype, shape
 
     def source_index(self, node: UOp, index: e.Index) -> e.Index:
@@ -129,6 +130,7 @@ class Broadcast(Movement):
             axis >= len(shape) or n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)
         ):
             raise ValueError(f"can't broadcast {spell([x])} into shape {_shape(shape)} along axes {axes}")
+        _check_sizes("broadcast", shape)
         return x.dtype, shape
 
     def source_index(self, node: UOp, index: e.Index) -> e.Index:
@@ -201,6 +203,7 @@ class Iota(Primitive):
             raise ValueError(f"iota along axis {axis} of shape {_shape(shape)}: there is no such axis")
         if dtypes.kind(dtype) not in ("unsigned", "signed", "float"):
             raise TypeError(f"iota of {dtype.name}: choose an integer or a float dtype")
+        _check_sizes("iota", shape)
         return dtype, shape
 
     def element(self, node: UOp, index: e.Index, condition: UOp | None) -> e.Rule:
@@ -259,6 +262,11 @@ def _size(shape: tuple[Any, ...]) -> Any:
     for n in shape:
         size = size * n
     return size
+
+
+def _check_sizes(what: str, shape: tuple[Any, ...]) -> None:
+    if any(isinstance(n, int) and n < 0 for n in shape):
+        raise ValueError(f"{what}: the shape {_shape(shape)} has a negative size")
 
 
 def _shape(shape: tuple[Any, ...]) -> str:
