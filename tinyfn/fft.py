@@ -22,6 +22,7 @@ from .numpy.common import (
     check_device,
     described,
     dtype_or,
+    integer,
     iota,
     operand,
 )
@@ -67,10 +68,10 @@ def _resized(x: Array, size: int, axis: int) -> Array:
 
 
 def _length(n: Any, default: int, what: str) -> int:
-    length = default if n is None else n
+    length = default if n is None else integer(n, what, "a length")
     if length < 1:
         raise ValueError(f"{what}: the length n={length} must be 1 or more{at_user()}")
-    return int(length)
+    return length
 
 
 def _scale(norm: Norm, length: int, inverse: bool, what: str) -> float:
@@ -302,6 +303,13 @@ def irfft2(
     return irfftn(a, s, axes, norm)
 
 
+def _count(n: Any, what: str) -> int:
+    count = integer(n, what, "n")
+    if count < 0:
+        raise ValueError(f"{what}: n={count} must be 0 or more{at_user()}")
+    return count
+
+
 def _frequencies(positions: Array, n: int, d: float, dtype: DTypeLike, device: Any, what: str) -> Array:
     check_device(device, what)
     target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
@@ -318,6 +326,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = No
     >>> fft.fftfreq(4, d=0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
+    n = _count(n, "fftfreq")
     positions = iota(dtypes.DEFAULT_INT, (n,), 0)
     positions = positions - n * cast(positions > (n - 1) // 2, positions.dtype)
     return _frequencies(positions, n, d, dtype, device, "fftfreq")
@@ -331,6 +340,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = N
     >>> fft.rfftfreq(4, d=0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
+    n = _count(n, "rfftfreq")
     return _frequencies(iota(dtypes.DEFAULT_INT, (n // 2 + 1,), 0), n, d, dtype, device, "rfftfreq")
 
 

@@ -144,6 +144,10 @@ def test_repeating_and_rearranging() -> None:
     agree(lambda m, x: (m.flip(x), m.flip(x, 0), m.flip(x, (0, 1)), m.flipud(x), m.fliplr(x)), x)
     agree(lambda m, x: (m.roll(x, 2), m.roll(x, -1, 1), m.roll(x, (1, 2), (0, 1)), m.roll(x, 7, 1)), x)
     close(jit(lambda x, n: tnp.roll(x, n, 1))(tnp.asarray(x), -4), np.roll(x, -4, 1))
+    for shifts in ((1, 2), (-1, 5)):
+        for given in (np.array(shifts), tnp.array(shifts)):
+            close(tnp.roll(x, given, (0, 1)), np.roll(x, shifts, (0, 1)))
+        close(jit(lambda x, n: tnp.roll(x, n, (0, 1)))(x, np.array(shifts)), np.roll(x, shifts, (0, 1)))
     agree(lambda m, x: [m.rot90(x, k) for k in range(-1, 5)], x)
     check_gradient(lambda m, x: (m.tile(x, (2, 2)), m.repeat(x, 2, 1), m.roll(x, 1, 1), m.rot90(x)), x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..numpy.common import (
     Axis,
     at_user,
     axes_of,
+    axis_of,
     cast,
     described,
     inexact,
@@ -217,7 +219,7 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     xs = [operand(a, "multi_dot") for a in arrays]
     if not xs:
         raise ValueError(f"multi_dot takes one array or more{at_user()}")
-    names = [chr(ord_) for ord_ in range(ord("a"), ord("a") + len(xs) + 1)]
+    names = ascii_letters[: len(xs) + 1]
     terms = [names[i] + names[i + 1] for i in range(len(xs))]
     if xs[0].ndim == 1:
         terms[0] = terms[0][1:]
@@ -234,7 +236,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     Array([0., 0., 1.], dtype=float32)
     """
     for x in (operand(x1, "cross"), operand(x2, "cross")):
-        if x.shape[axis] != 3:
+        if x.shape[axis_of(axis, x.ndim, "cross")] != 3:
             raise ValueError(f"cross of {described(x)}: axis {axis} must have 3 elements{at_user()}")
     return contraction.cross(x1, x2, axis=axis)
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..numpy.arithmetic import absolute
-from ..numpy.common import ArrayLike, at_user, bind, described, inexact, permute, promoted
+from ..numpy.common import ArrayLike, at_user, axes_of, bind, described, inexact, permute, promoted
 from ..numpy.creation import eye
 from ..numpy.dtype_queries import finfo
 from ..numpy.logic import where
@@ -109,7 +109,8 @@ def lstsq(
     """The x, of least norm, for which |a x - b| is least; the squares of that distance; a's rank; its singular values.
 
     `a` is a matrix (m, n), b a vector (m,) or a matrix (m, k). Singular values that are not above rcond (max(m, n) times eps)
-    times the greatest count as 0. The distances are empty if a's rank is less than n or m is not above n.
+    times the greatest count as 0. The distances are empty if a's rank is less than n or m is not above n; where the rank is not
+    known, as under jit, they are left out by m and n alone (`numpy_resid` asks for the rank, and raises).
 
     >>> a = tnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     >>> x, distances, rank, singular = linalg.lstsq(a, tnp.array([3.0, 4.0, 5.0]))
@@ -171,7 +172,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
     """
     x, y = inexact(a, "tensorsolve"), inexact(b, "tensorsolve")
     if axes is not None:
-        moved = [axis % x.ndim for axis in axes]
+        moved = axes_of(tuple(axes), x.ndim, "tensorsolve")
         x = permute(x, [*[i for i in range(x.ndim) if i not in moved], *moved])
     shape = x.shape[y.ndim :]
     if prod(x.shape[: y.ndim]) != y.size or prod(shape) != y.size:

@@ -13,7 +13,7 @@ from ..trace import operators as o
 from ..trace import prims, switches, tracing
 from ..trace.array import Array, is_scalar, wrap
 from ..trace.dtype import DType
-from ..trace.errors import user_line
+from ..trace.errors import TracerError, user_line
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from ..trace.prim import Primitive
@@ -83,9 +83,19 @@ def truth(x: Any, what: str) -> Array:
     return array if array.dtype is dtypes.bool_ else o.not_equal(array, 0)
 
 
+def integer(x: Any, what: str, name: str) -> int:
+    """A known integer; raises TypeError that says what must be one, as "split: the number of parts must be ..."."""
+    try:
+        return operator.index(x)
+    except TracerError:
+        raise
+    except TypeError:
+        raise TypeError(f"{what}: {name} must be an integer, not {x!r}{at_user()}") from None
+
+
 def axis_of(axis: Any, ndim: int, what: str) -> int:
     """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
-    position: int = operator.index(axis)
+    position = integer(axis, what, "an axis")
     if not -ndim <= position < ndim:
         raise np.exceptions.AxisError(
             f"{what}: axis {position} is out of bounds for an array with {ndim} axes{at_user()}"
@@ -211,7 +221,7 @@ def full_of(value: Any, dtype: DType, shape: tuple[Any, ...]) -> Array:
 
 def diagonal_number(k: int) -> int:
     """A diagonal's number, brought within what may be added to a row's number without an overflow."""
-    return max(-(2**30), min(k, 2**30))
+    return max(-(2**30), min(integer(k, "a diagonal", "its number"), 2**30))
 
 
 def iota(dtype: DType, shape: tuple[Any, ...], axis: int) -> Array:

@@ -115,6 +115,10 @@ def can_cast(from_: DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     >>> tnp.can_cast(tnp.int32, tnp.float32, "same_kind"), tnp.can_cast(tnp.float32, tnp.int32, "same_kind")
     (True, False)
     """
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise ValueError(
+            f"can_cast: casting must be 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', not {casting!r}{at_user()}"
+        )
     first, second = dtype_of(from_), dtypes.canonical(to)
     if first is second or (casting == "unsafe" and dtypes.key not in (first, second)):
         return True

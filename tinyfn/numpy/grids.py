@@ -12,7 +12,18 @@ from ..trace.array import Array
 from ..trace.index import reshape as reshaped
 from .arithmetic import abs as abs_
 from .arithmetic import multiply, subtract
-from .common import ArrayLike, DTypeLike, at_user, described, dtype_or, iota, operand, promoted
+from .common import (
+    ArrayLike,
+    DTypeLike,
+    at_user,
+    axis_of,
+    described,
+    dtype_or,
+    integer,
+    iota,
+    operand,
+    promoted,
+)
 from .conversion import array
 from .creation import ones
 from .elementary import cos, sqrt
@@ -229,7 +240,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
     """
     result = operand(a, "apply_over_axes")
     for axis in (axes,) if isinstance(axes, int) else axes:
-        place = axis % result.ndim
+        place = axis_of(axis, result.ndim, "apply_over_axes")
         found = operand(func(result, place), "apply_over_axes")
         result = found if found.ndim == result.ndim else expand_dims(found, place)
     return result
@@ -240,6 +251,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
 
 def _window(m: int, dtype: DTypeLike, values: Callable[[Array], Array]) -> Array:
     """The values at 0 ... 1; 1 for a single point."""
+    m = integer(m, "a window", "its number of points")
     target = dtype_or(dtype, dtypes.DEFAULT_FLOAT)
     if m == 1:
         return linspace(1.0, 1.0, 1, dtype=target)  # type: ignore[no-any-return]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from .common import (
     cast,
     concatenate_arrays,
     described,
+    integer,
     no_out,
     operand,
     operands,
@@ -149,9 +149,9 @@ def _pieces(x: Array, indices_or_sections: Any, axis: int, what: str, even: bool
         isinstance(indices_or_sections, (list, tuple, np.ndarray))
         or getattr(indices_or_sections, "ndim", 0) != 0
     ):
-        cuts = [slice(None, operator.index(i)).indices(size)[1] for i in indices_or_sections]
+        cuts = [slice(None, integer(i, what, "a position")).indices(size)[1] for i in indices_or_sections]
     else:
-        count = operator.index(indices_or_sections)
+        count = integer(indices_or_sections, what, "the number of parts")
         if count < 1 or (even and size % count):
             raise ValueError(
                 f"{what}: {size} elements along axis {place} do not make {count} equal parts{at_user()}"

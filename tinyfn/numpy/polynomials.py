@@ -18,6 +18,7 @@ from .common import (
     described,
     full_of,
     inexact,
+    integer,
     iota,
     operand,
     promoted,
@@ -216,6 +217,7 @@ def polyfit(
     """
     from ..linalg import inv, lstsq
 
+    deg = integer(deg, "polyfit", "deg")
     at, values = promoted(inexact(x, "polyfit"), inexact(y, "polyfit"))
     if at.ndim != 1 or values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
         raise ValueError(

@@ -29,6 +29,7 @@ from .common import (
     concatenate_arrays,
     described,
     full_of,
+    integer,
     iota,
     no_out,
     number,
@@ -163,6 +164,9 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         return tuple([wrap(positions.astype(np.int32)) for positions in np.nonzero(known)])
     holds = reshape(x if x.dtype is dtypes.bool_ else not_equal(x, 0), (x.size,))
     total = x.size
+    size = integer(size, "nonzero", "size")
+    if size < 0:
+        raise ValueError(f"nonzero: size={size} must be 0 or more{at_user()}")
     count = sum_(holds, dtype=dtypes.int32)
     place = where(holds, subtract(cumsum(cast(holds, dtypes.int32)), 1), size)
     flat = AtIndex(full_of(0, dtypes.int32, (size,)), place).set(iota(dtypes.int32, (total,), 0), mode="drop")
@@ -290,6 +294,8 @@ def _places(obj: Any, n: int, what: str) -> Any:
         if places.shape != (n,):
             raise ValueError(f"{what}: a mask of shape {places.shape} for {n} elements{at_user()}")
         places = np.flatnonzero(places)
+    if places.dtype.kind not in "iu":
+        raise TypeError(f"{what}: positions must be integers, not {places.dtype.name}{at_user()}")
     outside = (places < -n) | (places >= n + (what == "insert"))
     if outside.any():
         raise IndexError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from .common import (
     dtype_or,
     floats,
     full_of,
+    integer,
     iota,
     operand,
     shape_of,
@@ -109,6 +109,7 @@ def linspace(
     num = _count(num, "linspace")
     intervals = num - 1 if endpoint else num
     if is_scalar(start) and is_scalar(stop):
+        axis_of(axis, 1, "linspace")  # to see that there is one
         numbers: Array = wrap(np.linspace(start, stop, num, endpoint))
         has_parts = isinstance(start, complex) or isinstance(stop, complex)
         target = dtype_or(dtype, dtypes.DEFAULT_COMPLEX if has_parts else dtypes.DEFAULT_FLOAT)
@@ -145,7 +146,7 @@ def linspace(
 
 
 def _count(num: Any, what: str) -> int:
-    count = operator.index(num)
+    count = integer(num, what, "num")
     if count < 0:
         raise ValueError(f"{what}: num must be 0 or more, not {count}{at_user()}")
     return count
@@ -172,6 +173,7 @@ def logspace(
     Array([1., 2., 4., 8.], dtype=float32)
     """
     if is_scalar(start) and is_scalar(stop) and is_scalar(base):
+        axis_of(axis, 1, "logspace")
         with np.errstate(all="ignore"):
             return _rounded_once(np.logspace(start, stop, _count(num, "logspace"), endpoint, base), dtype)
     exponents = linspace(start, stop, num, endpoint, axis=axis)
@@ -195,6 +197,7 @@ def geomspace(
     """
     num = _count(num, "geomspace")
     if is_scalar(start) and is_scalar(stop):
+        axis_of(axis, 1, "geomspace")
         if start == 0 or stop == 0:
             raise ValueError(f"geomspace from {start} to {stop}: 0 is no end of equal quotients{at_user()}")
         with np.errstate(all="ignore"):

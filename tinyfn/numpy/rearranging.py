@@ -24,9 +24,11 @@ from .common import (
     concatenate_arrays,
     converted,
     full_of,
+    integer,
     iota,
     number,
     operand,
+    sequence,
     shape_of,
     slice_axis,
 )
@@ -141,7 +143,7 @@ def repeat(
             ConcretizationError,
         )
     known = np.asarray(repeats).reshape(-1)
-    if known.size not in (1, n) or (known < 0).any():
+    if known.dtype.kind not in "biu" or known.size not in (1, n) or (known < 0).any():
         raise ValueError(
             f"repeat: {repeats} is not how often, 0 or more, each of {n} elements is repeated{at_user()}"
         )
@@ -197,6 +199,8 @@ def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> Array:
     if axis is None:
         return reshaped(roll(ravel(x), shift, 0), x.shape)
     axes = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
+    if getattr(shift, "ndim", 0) == 1:
+        shift = sequence(shift, "roll")
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes
     if len(shifts) != len(axes):
@@ -211,8 +215,8 @@ def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> Array:
 
             positions = o.remainder(o.subtract(iota(dtypes.int32, (n,), 0), o.remainder(by, n)), n)
             x = take(x, positions, place, mode="clip")
-        elif int(by) % n:
-            cut = n - int(by) % n
+        elif places := integer(by, "roll", "a shift") % n:
+            cut = n - places
             x = concatenate_arrays([slice_axis(x, place, cut, n), slice_axis(x, place, 0, cut)], place)
     return x
 
@@ -225,8 +229,10 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
            [1, 3]], dtype=int32)
     """
     x = operand(m, "rot90")
+    if len(axes) != 2:
+        raise ValueError(f"rot90: axes={axes} are not two{at_user()}")
     first, second = axes_of(axes, x.ndim, "rot90")
-    turns = k % 4
+    turns = integer(k, "rot90", "k") % 4
     if turns == 0:
         return x
     if turns == 2:

@@ -20,6 +20,7 @@ from .common import (
     bind,
     check_not_in_place,
     described,
+    integer,
     iota,
     no_out,
     operand,
@@ -110,6 +111,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         return diagonal(x, k)
     if x.ndim != 1:
         raise ValueError(f"diag takes 1 or 2 axes, not {described(x)}{at_user()}")
+    k = integer(k, "diag", "k")
     n, gap = x.shape[0], abs(k)
     # The reverse of `diagonal`: the elements lie n + 1 apart in a square, with zeros between them.
     zero = o.scalar(0, x.dtype)
