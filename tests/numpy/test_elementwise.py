@@ -308,3 +308,11 @@ def test_comparisons_of_whole_arrays() -> None:
     agree(lambda m, x: m.asarray(m.array_equal(x, x, equal_nan=True)), special)
     assert not tnp.array_equal(tnp.ones(2), tnp.ones(3))
     assert bool(tnp.array_equiv(tnp.ones((2, 3)), 1.0))
+
+
+def test_results_of_integers_beside_a_python_float_are_weak() -> None:
+    x, half = tnp.arange(1, 4), tnp.ones(3, "float16")
+    for function in (tnp.add, tnp.power, tnp.fmax, tnp.logaddexp, tnp.copysign, tnp.outer, tnp.dot):
+        for result in (function(x, 2.5), jit(lambda x: function(x, 2.5))(x)):
+            assert result.weak_type and (result * half[0]).dtype == np.float16
+    assert not x.weak_type

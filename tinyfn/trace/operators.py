@@ -163,7 +163,11 @@ def promote(*xs: Any) -> tuple[list[Array], bool]:
             if switches.general_path and switches.numpy_dtype_promotion.chosen == "strict":
                 _check_strict(before, (x_dtype, x_weak), dtype)
     assert dtype is not None
-    return [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, weak) for x in arrays], weak
+    made = [to_dtype(x, dtype) if isinstance(x, Array) else scalar(x, dtype, weak) for x in arrays]
+    if weak:  # integers beside a Python float take its dtype, which is as weak as the float
+        for array in made:
+            array.weak_type = dtype in dtypes.WEAK_DTYPES
+    return made, weak
 
 
 def _check_strict(a: tuple[DType, bool], b: tuple[DType, bool], result: DType) -> None:
