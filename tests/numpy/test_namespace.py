@@ -71,6 +71,22 @@ def test_methods() -> None:
     assert pickle.loads(pickle.dumps(a)).tolist() == a.tolist()
 
 
+@pytest.mark.parametrize("old", ["bool", "uint8", "int16", "float32", "int64", "complex64", "complex128"])
+def test_views(old: str) -> None:
+    x = numbers("float64", (3, 16), 0, 9).astype(old)
+    for new in ("uint8", "int16", "uint32", "float32", "float64", "complex64", "complex128"):
+        wanted = x.view(new)
+        for found in (tnp.asarray(x).view(new), jit(lambda x, new=new: x.view(new))(x)):
+            assert found.dtype == new and found.shape == wanted.shape
+            np.testing.assert_array_equal(np.asarray(found).view(np.uint8), wanted.view(np.uint8))
+    assert tnp.asarray(x).view(bool).tolist() == (x.view(np.uint8) != 0).tolist()
+    assert tnp.zeros((0, 16), old).view("int32").shape == np.zeros((0, 16), old).view("int32").shape
+    with pytest.raises(ValueError, match=r"a last axis of a multiple of 16 bytes is needed.*test_namespace"):
+        tnp.ones((2, 3), "int8").view("complex128")
+    with pytest.raises(ValueError, match=r"view of float32\[\] as int8"):
+        tnp.ones(()).view("int8")
+
+
 def test_files(tmp_path: Any) -> None:
     x = tnp.arange(6.0).reshape(2, 3)
     tnp.save(tmp_path / "x.npy", x)

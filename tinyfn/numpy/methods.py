@@ -8,6 +8,7 @@ from ..trace import dtype as dtypes
 from ..trace import prims
 from ..trace.array import Array, install
 from ..trace.indexing import At, getitem
+from ..trace.prims.complex_numbers import REAL_TYPE
 from . import (
     arithmetic,
     common,
@@ -16,6 +17,8 @@ from . import (
     cumulative,
     floats,
     indexing,
+    joining,
+    logic,
     ordering,
     positions,
     rearranging,
@@ -52,12 +55,40 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 
 def _view(self: Array, dtype: Any = None) -> Array:
-    """The same bits read as another dtype of the same width; raises TypeError for another width.
+    """The same bits read as another dtype, row-major and the lowest first: of another width, the last axis is longer or shorter.
+
+    As bool everything but 0 is True. Raises ValueError where the last axis does not hold whole elements, or where there is none.
 
     >>> tnp.array([1.0]).view(tnp.int32) == 127 << 23
     Array([ True], dtype=bool)
+    >>> tnp.array([1, 258], tnp.int16).view(tnp.uint8)
+    Array([1, 0, 2, 1], dtype=uint8)
     """
-    return self if dtype is None else bind(prims.bitcast, (self,), {"dtype": dtypes.canonical(dtype)})
+    if dtype is None:
+        return self
+    target = dtypes.canonical(dtype)
+    if self.dtype is dtypes.bool_:
+        return self if target is dtypes.bool_ else _view(common.cast(self, dtypes.uint8), target)
+    if target is dtypes.bool_:
+        return logic.not_equal(_view(self, dtypes.uint8), 0)
+    if self.dtype.itemsize == target.itemsize:
+        return bind(prims.bitcast, (self,), {"dtype": target})
+    old, new = self.dtype.itemsize, target.itemsize
+    if self.ndim == 0 or (old < new and self.shape[-1] * old % new):
+        attempt = f"view of {common.described(self)} as {target.name}"
+        raise ValueError(f"{attempt}: a last axis of a multiple of {new} bytes is needed{common.at_user()}")
+    *lead, n = self.shape
+    if dtypes.kind(self.dtype) == "complex":
+        parts = joining.stack([floats.real(self), floats.imag(self)], -1)
+        return _view(shapes.reshape(parts, (*lead, 2 * n)), target)
+    if dtypes.kind(target) == "complex":
+        pairs = shapes.reshape(_view(self, REAL_TYPE[target]), (*lead, n * old // new, 2))
+        return bind(prims.complex_, (pairs[..., 0], pairs[..., 1]), {})
+    from ..lax.bits import bitcast_convert_type
+
+    if old > new:
+        return shapes.reshape(bitcast_convert_type(self, target), (*lead, n * old // new))
+    return bitcast_convert_type(shapes.reshape(self, (*lead, n * old // new, new // old)), target)
 
 
 def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
