@@ -43,6 +43,10 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     old, new = x.dtype.itemsize, dtype.itemsize
     if old == new:
         return applied(prims.bitcast, x, dtype=dtype)
+    if dtypes.key in (x.dtype, dtype):
+        raise TypeError(
+            f"lax.bitcast_convert_type of {described([x])} to {dtypes.name(dtype)}; at {user_line()}: {dtypes.KEY_ADVICE}"
+        )
     if builtins.any(dtypes.kind(t) not in ("signed", "unsigned", "float") for t in (x.dtype, dtype)):
         raise TypeError(
             f"lax.bitcast_convert_type of {described([x])} to {dtype.name}: bits of integers and floats alone are read as others "
