@@ -193,7 +193,9 @@ TRANSFORMS: dict[str, Any] = {
 SPECIAL_FUNCTIONS: dict[str, Any] = {
     "bernoulli": (6,),
     "comb": (whole, i), "factorial": (x,), "multigammaln": (x + 2, 2), "polygamma": (2, x), "zeta": Use(x + 1.5, y, of=(1,)),
-    "betainc": Use(x, y, z, of=(2,)),
+    "betainc": Use(x, y, z, of=(2,)), "bessel_jn": Use(x, v=2), "expn": (whole, x),
+    "sph_harm_y": Use(whole, whole - 2, x, y, n_max=8),
+    "hyp2f1": (x, y, y + 1, z),
 }  # fmt: skip
 OPS: dict[str, Any] = {f"segment_{kind}": (x, whole - 1, 3) for kind in ("sum", "prod", "max", "min")}
 # With these every result is a fixed size.

@@ -74,7 +74,8 @@ REQUIRED = {
     "tinyfn.fft": """
         fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift""",
     "tinyfn.scipy.special": """
-        erf erfinv gammaln digamma gammainc betainc logsumexp logit ndtr i0 i0e i1 i1e polygamma xlogy expit""",
+        erf erfinv gammaln digamma gammainc betainc logsumexp logit ndtr i0 i0e i1 i1e polygamma xlogy expit
+        bessel_jn expn fresnel hyp1f1 hyp2f1 owens_t sph_harm_y wofz""",
     "tinyfn.ops": "segment_sum segment_prod segment_max segment_min",
 }
 # Methods and attributes of arrays.
