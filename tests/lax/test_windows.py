@@ -236,6 +236,17 @@ def test_any_way_to_write_a_known_computation_is_that_reduction() -> None:
         assert graph.nodes()[-1].op.name.startswith("reduce_")
 
 
+def test_one_elementwise_operation_is_done_on_whole_arrays() -> None:
+    x = GENERATOR.normal(size=(7, 3)).astype(np.float32)
+    for single, general in (
+        (lax.sub, lambda a, b: lax.add(a, lax.neg(b))),
+        (lambda a, b: lax.sub(b, a), lambda a, b: lax.add(b, lax.neg(a))),
+        (lax.atan2, lambda a, b: lax.mul(1.0, lax.atan2(a, b))),
+    ):
+        found = lax.reduce(x, np.float32(0.5), single, (0,))
+        np.testing.assert_array_equal(found, lax.reduce(x, np.float32(0.5), general, (0,)))
+
+
 def test_a_computation_may_close_over_traced_values() -> None:
     x = GENERATOR.normal(size=(6,))
 

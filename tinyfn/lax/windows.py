@@ -14,7 +14,7 @@ from ..trace import operators, prims, pytree
 from ..trace.array import Array
 from ..trace.dtype import DType
 from ..trace.errors import entry_point, user_line
-from ..trace.prim import Primitive
+from ..trace.prim import Elementwise, Primitive
 from ..trace.prims.sliding import places, window_max, window_min
 from ..trace.tracing import Tracer, describe_function
 from ..trace.uop import CONST
@@ -62,20 +62,26 @@ class _Fold:
                 f"lax.{name} needs operands of one shape and scalars as initial values, not "
                 f"{described(self.arrays)} and {described(self.inits)}; at {user_line()}"
             )
-        self.known = self._known() if len(self.arrays) == 1 else None
+        self.single = self._single() if len(self.arrays) == 1 else None
+        self.known = self.single if self._is_known(self.single) else None
 
-    def _known(self) -> Primitive | None:
-        """The operation that the computation is, if it is one of those."""
+    def _single(self) -> Primitive | None:
+        """The elementwise primitive that the computation is, if it is one."""
         x = ShapeDtypeStruct((), self.arrays[0].dtype)
         graph = make_graph(self._called)(x, x)
         node = graph.outputs[0]
-        if graph.captured or set(node.src) != set(graph.inputs) or node.op not in _KNOWN:
+        swapped = node.op in _KNOWN and node.src == (graph.inputs[1], graph.inputs[0])
+        if graph.captured or not (swapped or node.src == tuple(graph.inputs)):
             return None
+        return node.op if isinstance(node.op, Elementwise) and not node.op.params else None
+
+    def _is_known(self, op: Primitive | None) -> bool:
+        if op not in _KNOWN:
+            return False
         # `reduce_and` and `reduce_or` are of bools, as are no sums and products.
-        logical = node.op in (prims.bitwise_and, prims.bitwise_or)
-        is_bool = x.dtype is dtypes.bool_
-        fits = is_bool if logical else not is_bool or node.op in (prims.max, prims.min)
-        return node.op if fits else None
+        is_bool = self.arrays[0].dtype is dtypes.bool_
+        logical = op in (prims.bitwise_and, prims.bitwise_or)
+        return is_bool if logical else not is_bool or op in (prims.max, prims.min)
 
     def _called(self, *leaves: Array) -> tuple[Array, ...]:
         """The computation on scalars, as many as there are operands of the first and then of the second argument."""
@@ -97,6 +103,8 @@ class _Fold:
 
     def combined(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
         """The computation on arrays of one shape, element by element."""
+        if self.single is not None:
+            return [applied(self.single, left[0], right[0])]
         shape = left[0].shape
         flat = [reshape(x, (x.size,)) for x in (*left, *right)]
         if not isinstance(flat[0].size, int) or flat[0].size == 0:
@@ -191,7 +199,10 @@ def reduce_and(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
     >>> lax.reduce_and(tnp.array([[True, True], [True, False]]), (1,)), lax.reduce_and(tnp.array([6, 3]), (0,))
     (Array([ True, False], dtype=bool), Array(2, dtype=int32))
     """
-    return _reduced_bits("reduce_and", operand, axes, bitwise_and, True)
+    x = operators.operand(operand)
+    if x.dtype is dtypes.bool_:
+        return applied(prims.reduce_and, x, axes=distinct_axes("reduce_and", axes, x.ndim))
+    return _reduced_bits("reduce_and", x, axes, bitwise_and, True)
 
 
 def reduce_or(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
@@ -200,7 +211,10 @@ def reduce_or(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
     >>> lax.reduce_or(tnp.array([[False, False], [True, False]]), (1,)), lax.reduce_or(tnp.array([6, 3]), (0,))
     (Array([False,  True], dtype=bool), Array(7, dtype=int32))
     """
-    return _reduced_bits("reduce_or", operand, axes, bitwise_or, False)
+    x = operators.operand(operand)
+    if x.dtype is dtypes.bool_:
+        return applied(prims.reduce_or, x, axes=distinct_axes("reduce_or", axes, x.ndim))
+    return _reduced_bits("reduce_or", x, axes, bitwise_or, False)
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int] | int) -> Array:
