@@ -274,6 +274,16 @@ def test_parts_of_complex_numbers() -> None:
     same(grad(lambda x, y: lax.real(lax.conj(lax.complex(x, y)) * z).sum(), 1)(x, y), y)
 
 
+def test_sigmoid_of_complex_numbers() -> None:
+    z = GENERATOR.normal(size=5) + 1j * GENERATOR.normal(size=5)
+    everywhere(lax.logistic, 1 / (1 + np.exp(-z)), z, rtol=1e-14)
+    far = np.asarray(lax.logistic(np.array([-1000 + 1j, 1000 + 1j])))
+    np.testing.assert_array_equal(far, [0, 1])
+    slope = np.asarray(vmap(grad(lax.logistic, holomorphic=True))(z))
+    value = 1 / (1 + np.exp(-z))
+    np.testing.assert_allclose(slope, value * (1 - value), rtol=1e-12)
+
+
 def test_polygamma() -> None:
     # Of 1: -γ, π²/6, -2 ζ(3), π⁴/15
     known = [-np.euler_gamma, math.pi**2 / 6, -2 * 1.2020569031595942, math.pi**4 / 15]

@@ -38,6 +38,7 @@ def test_moving() -> None:
     everywhere(lambda v: lax.squeeze(lax.slice_in_dim(v, 1, 2, axis=1), (1,)), x[:, 1], x)
     everywhere(lambda v: lax.collapse(v, 1), x.reshape(2, 12), x)
     everywhere(lambda v: lax.collapse(v, 0, 2), x.reshape(6, 4), x)
+    everywhere(lambda v: lax.collapse(v, 1, 1), x[:, None], x)
     everywhere(lambda v: lax.broadcast_to_rank(v, 5), x[None, None], x)
     everywhere(lambda v: lax.rev(v, (0, -1)), x[::-1, :, ::-1], x)
     everywhere(lambda v: lax.concatenate([v, v, v], -2), np.concatenate([x, x, x], 1), x)

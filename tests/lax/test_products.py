@@ -43,6 +43,14 @@ def test_products() -> None:
             call()
 
 
+def test_products_of_bools() -> None:
+    x, y = GENERATOR.random((3, 4)) < 0.4, GENERATOR.random((4, 5)) < 0.4
+    everywhere(lax.dot, x @ y, x, y)
+    same(lax.dot(x, y, preferred_element_type="int32"), x.astype(np.int32) @ y.astype(np.int32))
+    found = lax.conv(x[:, None], y[:1, None, :2], (1,), "VALID")
+    same(found, ((x[:, :-1] & y[0, 0]) | (x[:, 1:] & y[0, 1]))[:, None])
+
+
 def test_ragged_products() -> None:
     x, y, sizes = floats(7, 4), floats(3, 4, 5), np.array([2, 0, 4], np.int32)
     wanted = np.concatenate([x[:2] @ y[0], x[2:6] @ y[2], np.zeros((1, 5), np.float32)])

@@ -49,7 +49,7 @@ sin, cos, tan, asin, acos, atan = (
 sinh, cosh, tanh, asinh, acosh, atanh = (
     _unary(p) for p in (prims.sinh, prims.cosh, prims.tanh, prims.asinh, prims.acosh, prims.atanh)
 )
-sqrt, rsqrt, cbrt, logistic = (_unary(p) for p in (prims.sqrt, prims.rsqrt, prims.cbrt, prims.logistic))
+sqrt, rsqrt, cbrt = (_unary(p) for p in (prims.sqrt, prims.rsqrt, prims.cbrt))
 erf, erfc, erf_inv = (_unary(p) for p in (prims.erf, prims.erfc, prims.erf_inv))
 bitwise_not, population_count = _unary(prims.bitwise_not), _unary(prims.population_count)
 abs = _unary(prims.abs)
@@ -66,6 +66,18 @@ shift_left, shift_right_logical, shift_right_arithmetic = (
 
 
 real, imag = _unary(prims.real), _unary(prims.imag)
+
+
+def logistic(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x)), the sigmoid, of floats or complex numbers.
+
+    >>> lax.logistic(tnp.array([-np.inf, 0.0, 1000.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    array = operators.operand(x)
+    if array.dtype in dtypes.COMPLEX:
+        return mul(0.5, add(1, tanh(mul(0.5, array))))
+    return applied(prims.logistic, array)
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:

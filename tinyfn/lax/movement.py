@@ -186,14 +186,14 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """The operand with the axes from start up to, not including, stop made one.
+    """The operand with the axes from start up to, not including, stop made one, of size 1 if there are none.
 
     >>> lax.collapse(tnp.ones((2, 3, 4, 5)), 1, 3).shape, lax.collapse(tnp.ones((2, 3, 4, 5)), -2).shape
     ((2, 12, 5), (2, 3, 20))
     """
     x = operators.operand(operand)
     start, stop, _ = builtins.slice(start_dimension, stop_dimension).indices(x.ndim)
-    if stop <= start:
+    if stop < start:
         raise ValueError(
             f"lax.collapse of {described([x])}: there are no axes from {start} to {stop}; at {user_line()}"
         )

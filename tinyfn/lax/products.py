@@ -27,6 +27,9 @@ def accumulated(name: str, arrays: list[Array], preferred: Any, precision: Any) 
     check_precision(name, precision)
     dtype = arrays[0].dtype
     target = dtype if preferred is None else dtypes.canonical(preferred)
+    if dtype is dtypes.bool_ and target is dtypes.bool_:
+        # Whether any of the products holds: cast to bool, their number says so.
+        return [operators.to_dtype(a, dtypes.int32) for a in arrays], target
     if dtypes.promote_types(dtype, target) is not dtype:
         arrays = [operators.to_dtype(a, dtypes.promote_types(dtype, target)) for a in arrays]
     return arrays, target
@@ -44,7 +47,7 @@ def dot_general(
 
     The result has the batch axes, then the other axes of lhs, then those of rhs, and the dtype
     `preferred_element_type`, in which it is accumulated. Half precision is accumulated in float32 in any
-    case, and float32 is never computed in less: `precision` changes nothing.
+    case, and float32 is never computed in less: `precision` changes nothing. Of bools it is whether any product holds.
 
     >>> x, y = tnp.ones((2, 3)), tnp.ones((4, 3))
     >>> lax.dot_general(x, y, (((1,), (1,)), ((), ())))

@@ -292,11 +292,7 @@ class Atanh(Function):
 
 
 class Logistic(Function):
-    """1 / (1 + exp(-x)), the sigmoid.
-
-    >>> lax.logistic(tnp.array([-np.inf, 0.0, 1000.0]))
-    Array([0. , 0.5, 1. ], dtype=float32)
-    """
+    """1 / (1 + exp(-x)), the sigmoid."""
 
     ulp = (3.5, 2.5)
 
