@@ -265,6 +265,8 @@ SCIPY_LINALG: dict[str, Any] = {
 LAX_LINALG: dict[str, Any] = {
     "cholesky": (spd,), "lu": (m,), "lu_pivots_to_permutation": (tnp.array([1, 2, 2]), 3),
     "triangular_solve": _run(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), m, m),
+    "eigh": _run(lambda a: lax.linalg.eigh(a)[1], spd),
+    "qr": (spd,), "svd": Use(m, full_matrices=False), "tridiagonal_solve": (x, y + 3, x, _array(4, 2)),
 }  # fmt: skip
 FFT: dict[str, Any] = {"fftfreq": (4,), "rfftfreq": (4,)}
 NN: dict[str, Any] = {
@@ -514,7 +516,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "update": _run(lambda v: (tinyfn.config.update("jax_debug_nans", False), v * 2)[1], x),
     },
     "tinyfn.custom_derivatives": TRANSFORMS, "tinyfn.ad_checkpoint": REMAT, "tinyfn.checkpoint_policies": POLICIES,
-    "tinyfn.tree_util": TREE_UTIL, "tinyfn.scipy.linalg": SCIPY_LINALG,
+    "tinyfn.tree_util": TREE_UTIL, "tinyfn.scipy.linalg": SCIPY_LINALG, "tinyfn.lax.linalg": LAX_LINALG,
     "tinyfn.flatten_util": {"ravel_pytree": _run(lambda v: tinyfn.flatten_util.ravel_pytree(v)[0], _both)},
     "tinyfn": TRANSFORMS, "tinyfn.numpy": NUMPY, "tinyfn.lax": LAX, "tinyfn.nn": NN, "tinyfn.nn.initializers": INITIALIZERS,
     "tinyfn.random": RANDOM, "tinyfn.linalg": LINALG, "tinyfn.fft": FFT, "tinyfn.tree": TREE, "tinyfn.ops": OPS,
