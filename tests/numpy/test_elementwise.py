@@ -252,11 +252,23 @@ def test_powers_of_integers_wrap_around(dtype: str) -> None:
 
 def test_arithmetic_of_bools_is_that_of_0_and_1() -> None:
     x, y = np.array([True, False]), np.array([True, True])
-    for name in ("floor_divide", "remainder", "fmod", "power", "divmod"):
+    for name in ("floor_divide", "remainder", "fmod", "power", "divmod", "left_shift", "right_shift"):
         agree(lambda m, x, y: getattr(m, name)(x, y), x, y)
     for name in ("square", "bitwise_count"):
         agree(lambda m, x: getattr(m, name)(x), x)
     assert tnp.square(tnp.asarray(x)).dtype == (tnp.asarray(x) // True).dtype == np.int32
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_ldexp_of_numbers_of_all_sizes(dtype: str) -> None:
+    form = np.finfo(dtype)
+    x = np.array([0, -0.0, -1.5, np.inf, np.nan, form.max, form.smallest_subnormal, form.tiny], dtype)
+    n = np.array([0, 30, -30, 127, 149, 255, -149, -200, 300, 2098, -2200, 2**31 - 1, -(2**31)], np.int32)
+    agree(lambda m, x, n: m.ldexp(x[:, None], n), x, n, tolerance=0.0)
+    for integers in ("uint8", "uint32", "int64", "bool"):
+        close(tnp.ldexp(tnp.ones(2), tnp.array([0, 1], integers)), [1, 2])
+    with pytest.raises(TypeError, match=r"ldexp takes integers as n, not float32\[\]"):
+        tnp.ldexp(1.0, 2.0)
 
 
 def test_magnitudes_that_take_no_complex_numbers() -> None:

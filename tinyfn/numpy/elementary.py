@@ -24,7 +24,7 @@ def exp(x: ArrayLike, /) -> Array:
 
 
 def exp2(x: ArrayLike, /) -> Array:
-    """2 to the power x; exact for whole x.
+    """2 to the power x.
 
     >>> tnp.exp2(tnp.array([-1, 0, 3, 1000]))
     Array([0.5, 1. , 8. , inf], dtype=float32)

@@ -8,8 +8,32 @@ from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
 from ..trace.array import Array
-from .arithmetic import absolute, add, divide, floor_divide, multiply, negative, remainder, subtract
-from .common import ArrayLike, bind, cast, floats, inexact, no_out, number, operand, promoted, unary
+from .arithmetic import (
+    absolute,
+    add,
+    divide,
+    floor_divide,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    remainder,
+    subtract,
+)
+from .common import (
+    ArrayLike,
+    at_user,
+    bind,
+    cast,
+    described,
+    floats,
+    inexact,
+    no_out,
+    number,
+    operand,
+    promoted,
+    unary,
+)
 from .elementary import arctan2, exp2, rad2deg
 from .logic import (
     bitwise_and,
@@ -152,10 +176,22 @@ def ldexp(x: ArrayLike, n: ArrayLike, /) -> Array:
     Array([3., 1.], dtype=float32)
     """
     x = inexact(x, "ldexp")
-    # In two halves, each of which is in range where the whole may not be.
-    half = o.right_shift(operand(n, "ldexp"), 1)
-    rest = subtract(n, half)
-    return multiply(multiply(x, exp2(cast(half, x.dtype))), exp2(cast(rest, x.dtype)))
+    exponent = operand(n, "ldexp")
+    if not (dtypes.is_integer(exponent.dtype) or exponent.dtype is dtypes.bool_):
+        raise TypeError(f"ldexp takes integers as n, not {described(exponent)}{at_user()}")
+    if exponent.dtype.itemsize < 4:
+        exponent = cast(exponent, dtypes.int32)
+    form = _finfo(x.dtype)
+    most = form.maxexp - form.minexp + form.nmant + 2  # takes the least number beyond the greatest one
+    exponent = minimum(exponent, most)
+    if dtypes.kind(exponent.dtype) == "signed":
+        exponent = maximum(exponent, -most)
+    exponent = cast(exponent, dtypes.int32)
+    # In four steps, each of which is in range where the whole may not be.
+    quarter = o.right_shift(exponent, 2)
+    step = exp2(cast(quarter, x.dtype))
+    last = exp2(cast(subtract(exponent, multiply(3, quarter)), x.dtype))
+    return multiply(multiply(multiply(multiply(x, step), step), step), last)
 
 
 def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -189,17 +225,17 @@ def nan_to_num(
         return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), array)
     if not dtypes.is_float(array.dtype):
         return array
-    limit = _greatest(array.dtype)
+    limit = float(_finfo(array.dtype).max)
     high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
     array = where(isnan(array), cast(nan, array.dtype), array)
     array = where(isposinf(array), cast(high, array.dtype), array)
     return where(isneginf(array), cast(low, array.dtype), array)
 
 
-def _greatest(dtype: dtypes.DType) -> float:
+def _finfo(dtype: dtypes.DType) -> Any:
     from ml_dtypes import finfo
 
-    return float(finfo(dtype).max)  # type: ignore[no-untyped-call]
+    return finfo(dtype)  # type: ignore[no-untyped-call]
 
 
 def real(val: ArrayLike, /) -> Array:

@@ -208,7 +208,9 @@ _UFUNCS[prims.eq], _UFUNCS[prims.ne] = np.equal, np.not_equal  # of numbers: the
 
 _OF_BOOLS: dict[Primitive, Primitive] = {prims.add: prims.bitwise_or, prims.mul: prims.bitwise_and}
 # Of bools these are of the integers 0 and 1.
-_OF_INTEGERS = {prims.floor_divide, prims.floor_remainder, prims.rem}
+_OF_INTEGERS = {
+    prims.floor_divide, prims.floor_remainder, prims.rem, prims.shift_left, prims.shift_right_logical,
+}  # fmt: skip
 
 
 def elementwise(primitive: Primitive, *xs: Any, inexact: bool = False) -> Array:
