@@ -250,7 +250,7 @@ LINALG: dict[str, Any] = {
     "cholesky": (spd,), "eigh": (spd,), "eigvalsh": (spd,), "matrix_power": (m, 3), "norm": (x,), "matrix_norm": (m,),
     "vector_norm": (x,), "multi_dot": ([m, m, m],), "solve": (m, x[:3]), "lstsq": (m, x[:3]), "tensorinv": (m, 1),
     "tensorsolve": (m, x[:3]), "svd": (m, False), "qr": (m,), "cross": (x[:3], y[:3]), "vecdot": (x, y), "outer": (x, y),
-    "matmul": (m, m), "tensordot": (m, m), "diagonal": (m,), "trace": (m,), "cond": (m,),
+    "matmul": (m, m), "tensordot": (m, m), "diagonal": (m,), "trace": (m,), "cond": (m,), "matrix_rank": (m,),
 }  # fmt: skip
 _system = (m, m[0])
 SCIPY_LINALG: dict[str, Any] = {
