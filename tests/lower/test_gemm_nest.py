@@ -13,7 +13,7 @@ import tinyfn
 import tinyfn.lax as lax
 import tinyfn.numpy as tnp
 from tinyfn.lower.contraction import CONTRACTIONS, Factor, factors, summed
-from tinyfn.lower.gemm_nest import match
+from tinyfn.lower.gemm_form import match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import Elements, load
 from tinyfn.lower.nest import Kernel, Nest, Store, only_ranges, result

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tinyfn
 import tinyfn.numpy as tnp
-from tinyfn.lower.gemm_nest import match
+from tinyfn.lower.gemm_form import match
 from tinyfn.lower.group import group
 from tinyfn.lower.index import load
 from tinyfn.lower.memory import ALIGNMENT, _Arena, _replaceable, plan, reads_and_writes

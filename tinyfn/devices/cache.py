@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import time
 import warnings
@@ -77,7 +76,7 @@ class DiskCache:
         """Keep bytes under a key; tells whether that worked."""
         if self.folder is None:
             return False
-        temporary = self.folder / f"{key}.{os.getpid()}.{secrets.token_hex(4)}.new"
+        temporary = self.folder / f"{key}.{os.getpid()}.{os.urandom(4).hex()}.new"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             with open(os.open(temporary, flags, 0o600), "wb") as file:

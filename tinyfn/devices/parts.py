@@ -11,7 +11,6 @@ from ..lower import codegen
 from ..lower.flow import FormOf, no_form, with_flow
 from ..lower.group import group
 from ..lower.nest import Host, Kernel, ProgramStep, View
-from ..lower.spec import verify
 from ..lower.target import host_target, usable_cores
 from ..lower.timing import measuring
 from .cpu import Module, compile_ir
@@ -31,6 +30,8 @@ class Parts:
         self.target = host_target()
         grouped = group(graph)
         if os.environ.get("TINYFN_VERIFY"):
+            from ..lower.spec import verify
+
             verify(graph, grouped)
         self._form_of = form_of
         steps, self.flows = with_flow(grouped, graph.outputs, self._native)

@@ -16,7 +16,7 @@ from ..trace.debug import stage
 from ..trace.sint import Dimension
 from ..trace.uop import UOp
 from .function import GRAIN, Function
-from .gemm_nest import generate as generate_contraction
+from .gemm_form import match, oriented
 from .nest import Kernel, Nest
 from .opts import Opt
 from .rebase import rebase
@@ -95,9 +95,16 @@ def function(
     key = found.key, opts, target, streams
     code = _functions.get(key)
     if code is None:
-        code = generate_contraction(nest, found.arrays, target, opts)
-        if code is None:
+        form = match(nest)
+        form = form and oriented(form)
+        if form is None:
             code = _loops(nest, found.arrays, target, opts, streams)
+        else:
+            from .gemm_nest import (
+                generate as generate_contraction,  # a dozen modules that many programs do without
+            )
+
+            code = generate_contraction(form, found.arrays, target, opts)
         if len(_functions) >= MOST_FUNCTIONS:
             _functions.pop(next(iter(_functions)), None)
         _functions[key] = code

@@ -20,7 +20,7 @@ from ..trace.dtype import DType
 from ..trace.uop import UOp
 from .cuda_expressions import BITS, TYPES, Expressions, Scope, Writer
 from .cuda_function import THREADS, VECTOR_BYTES, Function, device_function, pointers
-from .gemm_nest import Form, match
+from .gemm_form import Form, match
 from .index import LOAD
 from .linear import linear
 from .nest import Nest, elements_of, result, size_of, step_along

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from ..trace import sint
 from ..trace.elements import as_node
 from ..trace.sint import Dimension
-from ..trace.uop import CONST, UOp, make, rebuild, toposort
+from ..trace.uop import CONST, UOp, toposort
 from .gemm_matrix import Builder, Place, Windows, digits
-from .gemm_values import Evaluation, is_index
+from .gemm_values import Evaluation
 from .gemm_writer import Index, Value
 from .index import LOAD
-from .linear import Linear
+from .linear import Linear, is_index
 from .nest import is_symbolic, size_of
 
 # A vector is done in so many segments at most; each costs about what a load does, and a gather as much as a load for each lane.
@@ -224,29 +224,3 @@ class Values:
         )
         assert made is not None
         return made
-
-
-def replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
-    """An expression with ranges replaced by indices."""
-    new: dict[UOp, UOp] = dict(mapping)
-    pure: set[UOp] = set()
-
-    def changed(node: UOp) -> UOp:
-        # An index is changed as a whole where it is used, and not step by step.
-        if node not in new:
-            new[node] = as_node(sint.substitute(node, mapping))
-        return new[node]
-
-    for node in toposort([expression]):
-        if node in mapping:
-            pure.add(node)
-        elif is_index(node) and pure.issuperset(node.src):
-            pure.add(node)
-        elif is_index(node) and all(is_index(n) for n in node.src):
-            changed(node)
-        else:
-            sources = tuple([changed(n) for n in node.src])
-            new[node] = (
-                make(LOAD, sources, node.arg, node.dtype, ()) if node.op is LOAD else rebuild(node, sources)
-            )
-    return changed(expression)

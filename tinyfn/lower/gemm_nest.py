@@ -1,7 +1,6 @@
-"""Nests that are contractions, as work for the generator of matrix products.
+"""Contractions (`gemm_form`) as work for the generator of matrix products.
 
-The outer ranges that both factors depend on count matrices of a batch, those of the left factor alone rows, the others columns;
-the inner ranges are summed over. A factor that is an element in memory, at a position with one stride along rows and one along
+A factor that is an element in memory, at a position with one stride along rows and one along
 the sum, is read where it is. Any other is a producer: an expression that is evaluated where the factor is packed. Likewise what
 is stored is an epilogue, evaluated where a tile of sums is finished, unless it is the sums alone at such a position.
 """
@@ -15,12 +14,12 @@ from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
 from ..trace.dtype import DType
-from ..trace.elements import as_node
 from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
 from .function import GRAIN, Function
 from .gemm import generate as generate_kernel
-from .gemm_axes import Axis, Values, at_place, group_ranges, indices, replaced, run_time
+from .gemm_axes import Axis, Values, at_place, group_ranges, indices, run_time
+from .gemm_form import Form
 from .gemm_matrix import Builder, Contraction, Matrix, Place, Producer, TransposedProducer
 from .gemm_plan import CALL_PRODUCTS, Plan
 from .gemm_values import APART
@@ -28,75 +27,9 @@ from .gemm_windows import windows
 from .gemm_writer import TYPES, Index, Value
 from .index import LOAD
 from .linear import Linear, linear
-from .nest import Nest, Store, is_symbolic, result, size_of
+from .nest import is_symbolic, result, size_of
 from .opts import Opt
 from .target import Target
-
-
-class Form(NamedTuple):
-    """A contraction: ranges by what they count, the two factors, and what is stored of their sums of products."""
-
-    batch: tuple[UOp, ...]
-    rows: tuple[UOp, ...]
-    columns: tuple[UOp, ...]
-    summed: tuple[UOp, ...]
-    left: UOp
-    right: UOp
-    node: UOp  # the reduction
-    stores: tuple[Store, ...]
-
-
-def match(nest: Nest) -> Form | None:
-    """The nest as a contraction, or None if it is not one for this generator.
-
-    It is one if it adds up products, in a dtype of 32 or 64 bits, whose factors do not both depend on all outer ranges."""
-    if len(nest.passes) != 2 or nest.local:
-        return None
-    first, last = nest.passes
-    if (
-        first.stores
-        or first.passes
-        or last.inner
-        or last.reductions
-        or last.passes
-        or len(first.reductions) != 1
-    ):
-        return None
-    ((node, op, value),) = first.reductions
-    if op is not s.ADD or value.op is not s.MUL or value.dtype not in TYPES or value.dtype.itemsize < 4:
-        return None
-    outer, stores = nest.outer, last.stores
-    left, right = value.src
-    divided = {n.src[0] for n in toposort([left, right]) if n.op is s.IDIV}
-    for r in outer:
-        parts = _split(r, left, right) if r in divided and not is_symbolic(r) else None
-        if parts is not None:
-            outer = tuple([each for o in outer for each in (parts[1] if o is r else (o,))])
-            left, right = (replaced(factor, parts[0]) for factor in (left, right))
-            stores = tuple([Store(n, *[replaced(e, parts[0]) for e in (at, v)]) for n, at, v in stores])
-    in_left, in_right = (set(toposort([factor])) for factor in (left, right))
-    batch = tuple([r for r in outer if r in in_left and r in in_right])
-    columns = tuple([r for r in outer if r in in_right and r not in in_left])
-    rows = tuple([r for r in outer if r not in in_right])
-    if not rows and not columns:
-        return None
-    return Form(batch, rows, columns, first.inner, left, right, node, stores)
-
-
-def _split(r: UOp, left: UOp, right: UOp) -> tuple[dict[UOp, UOp], tuple[UOp, UOp]] | None:
-    """Two ranges for one that counts members of groups, if a factor depends only on the group."""
-    uses = [[n for n in toposort([factor]) if r in n.src] for factor in (left, right)]
-    if not all(uses):
-        return None
-    for users in uses:
-        divisors = {n.src[1] for n in users if n.op is s.IDIV and n.src[0] is r}
-        if len(divisors) == 1 and all(n.op is s.IDIV for n in users):
-            size = sint.bounds(divisors.pop())[0]
-            if 1 < size < size_of(r) and size_of(r) % size == 0:
-                high = sint.Variable(f"{r.arg[0]}.group", 0, size_of(r) // size - 1)
-                low = sint.Variable(f"{r.arg[0]}.member", 0, size - 1)
-                return {r: as_node(sint.add(sint.mul(high, size), low))}, (high, low)
-    return None
 
 
 class _Factor(NamedTuple):
@@ -155,21 +88,6 @@ class _Extent:
 
     def __call__(self, builder: Builder) -> Index:
         return run_time(builder, self._slots, self._size)
-
-
-def oriented(form: Form) -> Form | None:
-    """The form with symbolic sizes where they can be: those of the slowest batch, row and summed ranges, and of no columns."""
-    ranges = (*form.batch, *form.rows, *form.columns, *form.summed)
-    if not any(map(is_symbolic, ranges)):
-        return form
-    if any(map(is_symbolic, form.columns)):
-        form = form._replace(rows=form.columns, columns=form.rows, left=form.right, right=form.left)
-    form = form._replace(
-        batch=tuple(sorted(form.batch, key=lambda r: not is_symbolic(r))),
-        rows=tuple(sorted(form.rows, key=lambda r: not is_symbolic(r))),
-    )
-    fixed = (*form.batch[1:], *form.rows[1:], *form.columns, *form.summed[1:])
-    return None if any(map(is_symbolic, fixed)) else form
 
 
 def _accumulator(form: Form) -> DType:
@@ -253,13 +171,9 @@ def _is_plain(form: Form, c: Matrix, rows: Axis, columns: Axis) -> bool:
 
 
 def generate(
-    nest: Nest, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None
-) -> Function | None:
-    """The code of a nest that is a contraction, or None; by the heuristic's opts unless others are given."""
-    form = match(nest)
-    form = form and oriented(form)
-    if form is None:
-        return None
+    form: Form, arrays: Sequence[UOp], target: Target, opts: Sequence[Opt] | None = None
+) -> Function:
+    """The code of a contraction; by the heuristic's opts unless others are given."""
     kernel = generate_kernel("kernel", contraction(form, arrays), target, opts)
     # A call packs for all its points, so that calls are few: their number is the plan's and not that of the work.
     work = GRAIN * kernel.plan.chunks // kernel.plan.grain

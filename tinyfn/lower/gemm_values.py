@@ -14,18 +14,13 @@ from ..trace.uop import CONST, UOp, toposort
 from .gemm_matrix import Builder
 from .gemm_writer import Index, Value, suffix
 from .index import LOAD, RESULT
-from .linear import linear
+from .linear import is_index, linear
 from .llvm_scalar import constant, memory_type, register_type
 from .nest import Store
 
 # Elements at most so far apart are taken from vectors of all that lies between; a gather costs as much as a load for each lane.
 APART = 4
 _NARROW = 1 << 31
-
-
-def is_index(node: UOp) -> bool:
-    """Whether a node is of a kind that is made of ranges and integers alone (its sources have to be, too)."""
-    return node.dtype is dtypes.int64 and (node.op is CONST or node.op in sint.INDEX_OPS)
 
 
 def loads(expression: UOp) -> list[UOp]:

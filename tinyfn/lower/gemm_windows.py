@@ -13,12 +13,12 @@ from math import prod
 from ..trace import sint
 from ..trace.elements import as_node
 from ..trace.uop import UOp
-from .gemm_axes import Axis, Values, replaced
+from .gemm_axes import Axis, Values
 from .gemm_functions import Functions
 from .gemm_matrix import Builder, Place, Windows, digits
 from .gemm_values import loads
 from .gemm_writer import Index
-from .linear import linear
+from .linear import linear, replaced
 from .nest import size_of
 
 

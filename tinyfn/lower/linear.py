@@ -1,13 +1,16 @@
-"""How a position moves with the ranges: the steps along those that it is linear in."""
+"""Indices: how a position moves with the ranges, the steps along those that it is linear in; other ranges in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..trace import dtype as dtypes
 from ..trace import scalar as s
 from ..trace import sint
-from ..trace.uop import CONST, UOp, toposort
+from ..trace.elements import as_node
+from ..trace.uop import CONST, UOp, make, rebuild, toposort
+from .index import LOAD
 
 
 class Linear(NamedTuple):
@@ -46,3 +49,34 @@ def linear(position: UOp) -> Linear:
             is_all = False
             other.update(n for n in toposort([term]) if n.op is sint.VARIABLE)
     return Linear(steps, frozenset(other), constant, is_all)
+
+
+def is_index(node: UOp) -> bool:
+    """Whether a node is of a kind that is made of ranges and integers alone (its sources have to be, too)."""
+    return node.dtype is dtypes.int64 and (node.op is CONST or node.op in sint.INDEX_OPS)
+
+
+def replaced(expression: UOp, mapping: dict[UOp, UOp]) -> UOp:
+    """An expression with ranges replaced by indices."""
+    new: dict[UOp, UOp] = dict(mapping)
+    pure: set[UOp] = set()
+
+    def changed(node: UOp) -> UOp:
+        # An index is changed as a whole where it is used, and not step by step.
+        if node not in new:
+            new[node] = as_node(sint.substitute(node, mapping))
+        return new[node]
+
+    for node in toposort([expression]):
+        if node in mapping:
+            pure.add(node)
+        elif is_index(node) and pure.issuperset(node.src):
+            pure.add(node)
+        elif is_index(node) and all(is_index(n) for n in node.src):
+            changed(node)
+        else:
+            sources = tuple([changed(n) for n in node.src])
+            new[node] = (
+                make(LOAD, sources, node.arg, node.dtype, ()) if node.op is LOAD else rebuild(node, sources)
+            )
+    return changed(expression)

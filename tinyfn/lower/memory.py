@@ -23,7 +23,7 @@ from ..trace import sint
 from ..trace.debug import stage
 from ..trace.sint import Dimension
 from ..trace.uop import UOp, toposort
-from .gemm_nest import match
+from .gemm_form import match
 from .index import LOAD
 from .nest import Flow, Host, Kernel, Nest, Pass, ProgramStep, View
 from .sizes import NO_SIZES, Sizes

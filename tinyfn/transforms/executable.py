@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,7 @@ from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed
 from ..trace.uop import UOp, input_node, rebuild
-from .branches import cond
-from .hoisting import hoist
-from .inlining import inline_checkpoints
-from .loops import scan
-from .pruning import prune
 from .structured import Structured, checkpoint_call, replace_calls
-from .while_loops import while_loop
 
 if TYPE_CHECKING:
     from ..devices.program import MemoryUse
@@ -184,7 +179,7 @@ def form_of(node: UOp) -> Any:
     """What loop or branch (`lower.flow`) an op is; None if it is none, or one that can't run natively."""
     if getattr(node.op, "family", None) == "foreign":
         return _foreign_form(node)
-    make = _FORMS.get(node.op)
+    make = _forms().get(node.op) if isinstance(node.op, Structured) else None
     if make is None or node.op.has_effects(node.params):
         return None
     if any(not isinstance(n, int) for source in node.src for n in source.shape):
@@ -254,12 +249,13 @@ def _foreign_form(node: UOp) -> Any:
     )
 
 
-_FORMS: dict[Any, Callable[[Any], Any]] = {
-    scan: _scan_form,
-    while_loop: _while_form,
-    cond: _cond_form,
-    checkpoint_call: _call_form,
-}
+@cache
+def _forms() -> dict[Any, Callable[[Any], Any]]:
+    from .branches import cond
+    from .loops import scan
+    from .while_loops import while_loop
+
+    return {scan: _scan_form, while_loop: _while_form, cond: _cond_form, checkpoint_call: _call_form}
 
 
 def simplified(graph: Graph) -> Graph:
@@ -267,6 +263,12 @@ def simplified(graph: Graph) -> Graph:
 
     def make() -> Graph:
         from ..trace.simplify import simplify  # the rewrite engine, which eager use does without
+
+        if not any(isinstance(node.op, Structured) for node in graph.nodes()):
+            return simplify(graph)
+        from .hoisting import hoist
+        from .inlining import inline_checkpoints
+        from .pruning import prune
 
         simple = simplify(prune(inline_checkpoints(replace_calls(graph))))
         hoisted = hoist(simple, simplified)
