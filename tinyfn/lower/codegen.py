@@ -100,9 +100,8 @@ def function(
         if form is None:
             code = _loops(nest, found.arrays, target, opts, streams)
         else:
-            from .gemm_nest import (
-                generate as generate_contraction,  # a dozen modules that many programs do without
-            )
+            with stage("other"):  # a dozen modules, which many programs do without
+                from .gemm_nest import generate as generate_contraction
 
             code = generate_contraction(form, found.arrays, target, opts)
         if len(_functions) >= MOST_FUNCTIONS:

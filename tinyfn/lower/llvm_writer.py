@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from .llvm_scalar import ScalarCode
 
-Lines = list[Any]  # of instructions and of lists of such
 Body = Callable[[str, list[str]], list[str]]
 
 
@@ -21,7 +21,7 @@ class Scope:
 
     __slots__ = ("keys", "out")
 
-    def __init__(self, out: Lines):
+    def __init__(self, out: list[str]):
         self.out = out
         self.keys: list[tuple[dict[Any, Any], Any]] = []
 
@@ -31,9 +31,11 @@ class Writer(ScalarCode):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.lines: Lines = []
-        self.out = self.lines
-        self.scopes = [Scope(self.lines)]
+        self.out: list[
+            str
+        ] = []  # what is being written: the last of the pieces of the text, or one before a loop
+        self._pieces = [self.out]
+        self.scopes = [Scope(self.out)]
         self.block = "entry"
         self._count = 0
 
@@ -65,30 +67,25 @@ class Writer(ScalarCode):
 
     def text(self) -> str:
         """All instructions, in order."""
-        flat: list[str] = []
-        stack = [iter(self.lines)]
-        while stack:
-            for line in stack[-1]:
-                if isinstance(line, list):
-                    stack.append(iter(line))
-                    break
-                flat.append(line)
-            else:
-                stack.pop()
-        return "\n".join(flat)
+        return "\n".join(chain.from_iterable(self._pieces))
+
+    def _piece(self) -> list[str]:
+        """A place here where more can be written later."""
+        place: list[str] = []
+        self.out = self.scopes[-1].out = []
+        self._pieces += [place, self.out]
+        return place
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """A region whose values are not there after it."""
-        parent, before = self.scopes[-1], []  # type: ignore[var-annotated]
-        main = parent.out
-        main.append(before)
+        parent, before = self.scopes[-1], self._piece()
         parent.out = before
-        self.scopes.append(Scope(main))
+        self.scopes.append(Scope(self.out))
         yield
         for table, key in self.scopes.pop().keys:
             table.pop(key, None)
-        parent.out = self.out = main
+        parent.out = self.out = self._pieces[-1]
 
     def start(self, label: str) -> None:
         """Begin a basic block."""
@@ -118,8 +115,7 @@ class Writer(ScalarCode):
                 self.do(f"br label %{header}")
             before = self.block
             self.start(header)
-            phis: Lines = []
-            self.out.append(phis)
+            phis = self._piece()
             names = [f"%c{number}_{i}" for i in range(len(carried))]
             results = body(index, list(names))
             following = self.op(f"add nuw nsw i64 {index}, {step}")

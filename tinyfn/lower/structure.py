@@ -32,7 +32,7 @@ def structure(nest: Nest) -> Structure:
         elif node.op is RESULT:
             arg = results.setdefault(arg, len(results))
         numbers[node] = len(numbers)
-        nodes.append((node.op, arg, node.dtype, *[numbers[s] for s in node.src]))
+        nodes.append((node.op, arg, node.dtype, *map(numbers.__getitem__, node.src)))
 
     def of(each: Pass) -> tuple[Any, ...]:
         return (
