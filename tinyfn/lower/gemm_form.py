@@ -53,14 +53,16 @@ def match(nest: Nest) -> Form | None:
         return None
     outer, stores = nest.outer, last.stores
     left, right = value.src
-    divided = {n.src[0] for n in toposort([left, right]) if n.op is s.IDIV}
+    nodes = [toposort([factor]) for factor in (left, right)]
+    divided = {n.src[0] for each in nodes for n in each if n.op is s.IDIV}
     for r in outer:
         parts = _split(r, left, right) if r in divided and not is_symbolic(r) else None
         if parts is not None:
             outer = tuple([each for o in outer for each in (parts[1] if o is r else (o,))])
             left, right = (replaced(factor, parts[0]) for factor in (left, right))
+            nodes = [toposort([factor]) for factor in (left, right)]
             stores = tuple([Store(n, *[replaced(e, parts[0]) for e in (at, v)]) for n, at, v in stores])
-    in_left, in_right = (set(toposort([factor])) for factor in (left, right))
+    in_left, in_right = map(set, nodes)
     batch = tuple([r for r in outer if r in in_left and r in in_right])
     columns = tuple([r for r in outer if r in in_right and r not in in_left])
     rows = tuple([r for r in outer if r not in in_right])

@@ -1,6 +1,7 @@
 """Writing LLVM IR: typed values, indices whose constants fold, loops and branches, and explicit vectors.
 
-An instruction that depends on its operands alone is written once, and before the loops in which its operands do not change."""
+An instruction that depends on its operands alone is written once, and before the loops in which its operands do not change: what
+a value's name begins with says in which loop it is."""
 
 from __future__ import annotations
 
@@ -132,7 +133,7 @@ class Writer:
     def _new(self, text: str) -> str:
         """Write an instruction that depends on its operands alone, before the outermost loop in which they do not change."""
         lines, frames, level = self.lines, self._frames, len(self._frames)
-        for number in range(self._level(text), level):
+        for number in range(self._level(text) if level else 0, level):
             before = frames[number].before
             if before is not None:
                 lines, level = before, number

@@ -91,10 +91,18 @@ def has_rule(node: UOp) -> bool:
 
 
 def elements_read(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> list[tuple[UOp, Index]]:
-    """The elements of leaves that an element of a node is computed from; no expression is made of them."""
+    """The elements of leaves that an element of a node is computed from; as far as can be, no expression is made of them."""
     found: dict[tuple[UOp, Index], None] = {}
     seen: set[tuple[UOp, Index]] = set()
     stack = [(node, index)]
+
+    def read(current: UOp, at: Index, condition: UOp | None) -> UOp | None:
+        if not is_leaf(current):
+            return None
+        found[current, at] = None
+        return make(RESULT, (), current, current.dtype, ())
+
+    made = Elements(read)
     while stack:
         request = stack.pop()
         if request in seen:
@@ -110,22 +118,8 @@ def elements_read(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> li
         elif current.op.element is None:
             stack += [(source, at) for source in current.src]
         else:
-            # Its rule asks for elements as it goes, and may compute with what it gets.
-            found |= dict.fromkeys(_read_by_rules(current, at, is_leaf))
+            made.at(current, at)  # its rule asks for elements as it goes, and may compute with what it gets
     return list(found)
-
-
-def _read_by_rules(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> list[tuple[UOp, Index]]:
-    found: list[tuple[UOp, Index]] = []
-
-    def read(current: UOp, at: Index, condition: UOp | None) -> UOp | None:
-        if not is_leaf(current):
-            return None
-        found.append((current, at))
-        return make(RESULT, (), current, current.dtype, ())
-
-    Elements(read).at(node, index)
-    return found
 
 
 class Elements:

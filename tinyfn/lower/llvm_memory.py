@@ -22,7 +22,7 @@ class Memory(Values):
         super().__init__()
         self.arrays: dict[UOp, str] = {}
         self.addressed: Sequence[UOp] = ()  # the arrays whose addresses the kernel takes
-        self.read: frozenset[UOp] = frozenset()
+        self.read: frozenset[UOp] = frozenset()  # those that it reads, if some are streamed
         self.streaming = False
         self.streamed: frozenset[UOp] = frozenset()
         self.streams: str | None = None  # whether they can be, once somebody has asked

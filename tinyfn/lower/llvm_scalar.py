@@ -69,8 +69,19 @@ def constant(node: UOp) -> str:
     return _literal(*node.arg)
 
 
-_FLOAT_OPS = {s.ADD: "fadd", s.MUL: "fmul", s.DIV: "fdiv"}
-_INTEGER_OPS = {s.ADD: "add", s.MUL: "mul", s.AND: "and", s.OR: "or", s.XOR: "xor"}
+# Instructions that mean what an op does, by op and dtype.
+_SIMPLE = {
+    **{
+        (op, t): name
+        for t in dtypes.FLOATS
+        for op, name in ((s.ADD, "fadd"), (s.MUL, "fmul"), (s.DIV, "fdiv"))
+    },
+    **{
+        (op, t): name
+        for t in (dtypes.bool_, *dtypes.INTEGERS)
+        for op, name in ((s.ADD, "add"), (s.MUL, "mul"), (s.AND, "and"), (s.OR, "or"), (s.XOR, "xor"))
+    },
+}
 _BY_CONSTANT = frozenset((s.SHL, s.SHR, s.IDIV, s.MOD))
 
 
@@ -117,7 +128,7 @@ class ScalarCode(ABC):
             return self._to_bfloat16(result, vector) if stand_in.dtype is dtypes.float32 else result
         kind = register_type(dtype)
         kinds = f"<{self.lanes} x {kind}>" if vector else kind
-        simple = (_FLOAT_OPS if dtypes.is_float(dtype) else _INTEGER_OPS).get(op)
+        simple = _SIMPLE.get((op, dtype))
         if simple is not None:
             return self.op(f"{simple} {kinds} {names[0]}, {names[1]}")
         if op is s.WHERE:
@@ -180,11 +191,10 @@ class ScalarCode(ABC):
         """An op on two registers of one dtype."""
         kind = register_type(dtype)
         kinds = self.vector(kind, width) if vector else kind
-        is_float = dtypes.is_float(dtype)
-        simple = (_FLOAT_OPS if is_float else _INTEGER_OPS).get(op)
+        simple = _SIMPLE.get((op, dtype))
         if simple is not None:
             return self.op(f"{simple} {kinds} {a}, {b}")
-        if is_float:
+        if dtypes.is_float(dtype):
             # Of two zeros of different sign it may be either.
             name = f"llvm.{'maximum' if op is s.MAX else 'minimum'}.{self._suffix(dtype, vector, width)}"
             self.declared[f"declare {kinds} @{name}({kinds}, {kinds})"] = None

@@ -43,12 +43,11 @@ class Renderer(Tiles):
         copies = 1
         if plan.points is not None:
             copies = plan.points.columns if plan.tile is None else plan.points.lanes
-        self.after = self._after_sums(copies)
-        once = 0 if self.after is None else _length(self.after)
+        self.after, once = self._after_sums(copies)
         self.large = (size - once) * copies + once > LARGE
         self.streamed = streamed
         self.addressed = tuple(arrays)
-        self.read = frozenset(nest.loaded)
+        self.read = frozenset(nest.loaded if streamed else ())
 
     def render(self) -> str:
         """The IR of a module with this kernel."""
@@ -168,12 +167,16 @@ class Renderer(Tiles):
                     end()
         self.leave()
 
-    def _after_sums(self, columns: int) -> Pass | None:
-        """The last pass, if it computes so much of the sums of the others that it is not to be there for each column."""
+    def _after_sums(self, columns: int) -> tuple[Pass | None, int]:
+        """The last pass, if it computes so much of the sums of the others that it is not to be there for each column, and how
+        many instructions for a vector it is, about."""
         *before, last = self.nest.passes
         plain = not (last.inner or last.reductions or last.passes or self.local)
-        sums = any(each.reductions for each in before)
-        return last if plain and sums and columns > 1 and _length(last) * columns > LONG else None
+        if plain and columns > 1 and any(each.reductions for each in before):
+            length = len(elements_of(*[store.value for store in last.stores]))
+            if length * columns > LONG:
+                return last, length
+        return None, 0
 
     def _by_columns(self, each: Pass, points: Lanes, first: str) -> None:
         """A pass at the points of a block, a vector after the other: what was summed up for them is kept in memory meanwhile."""
@@ -375,11 +378,6 @@ class Renderer(Tiles):
         """A reduction's result, in the reduction's own dtype, for the passes after it."""
         name = self.cast(total, reduction.value.dtype, reduction.node.dtype, vector)
         self.keep(result(reduction.node), name, vector, column)
-
-
-def _length(each: Pass) -> int:
-    """About how many instructions a pass's stores are, for a vector."""
-    return len(elements_of(*[store.value for store in each.stores]))
 
 
 def render(
