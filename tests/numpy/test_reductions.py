@@ -104,6 +104,14 @@ def test_masked_reductions() -> None:
     agree(lambda m, x, w: m.average(x, axis=1, weights=w), x, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
     agree(lambda m, x: m.average(x, axis=0, weights=x * x, returned=True), x)
     agree(lambda m, x: m.average(x), x)
+    y, w = numbers("float32", (2, 3, 4)), numbers("float32", (4, 2), 0.1, 2.0)
+    agree(lambda m, y, w: m.average(y, axis=(2, 0), weights=w, returned=True), y, w)
+    agree(lambda m, y, w: m.quantile(y, 0.4, axis=(2, 0), weights=w, method="inverted_cdf"), y, w)
+    for axis in (None, 1, (0, 2)):
+        with pytest.raises(
+            ValueError, match=r"average: weights float32\[4,2\] fit neither float32\[2,3,4\] nor its axes"
+        ):
+            tnp.average(y, axis, w)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +226,9 @@ def test_weighted_quantiles() -> None:
     ]
     with pytest.raises(ValueError, match="weights need method='inverted_cdf', not 'linear'"):
         tnp.quantile(x, 0.5, weights=weights)
-    with pytest.raises(ValueError, match=r"weights float32\[3\] fit neither float32\[3,5\] nor one axis"):
+    with pytest.raises(
+        ValueError, match=r"weights float32\[3\] fit neither float32\[3,5\] nor its axes \(1,\)"
+    ):
         tnp.quantile(x, 0.5, 1, weights=weights[:, 0], method="inverted_cdf")
 
 

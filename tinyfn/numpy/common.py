@@ -234,6 +234,20 @@ def keep_axes(y: Array, shape: tuple[Any, ...], axes: tuple[int, ...], keepdims:
     return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
 
 
+def weights_of(x: Array, weights: Array, axis: Axis, what: str) -> Array:
+    """The weights of x's elements, in its shape; they are given so, or in the shape of the axes."""
+    if weights.shape == x.shape:
+        return weights
+    axes = axes_of(axis, x.ndim, what)
+    if weights.shape != tuple([x.shape[i] for i in axes]):
+        raise ValueError(
+            f"{what}: weights {described(weights)} fit neither {described(x)} nor its axes {axes}{at_user()}"
+        )
+    turned = permute(weights, sorted(range(len(axes)), key=axes.__getitem__))
+    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
+    return o.broadcast_to(reshape(turned, shape), x.shape)
+
+
 def unary(primitive: Primitive, x: Any, what: str) -> Array:
     """A primitive on floats; integers and bools become float32."""
     if type(x) is Array and current_trace() is None and not switches.general_path:

@@ -26,6 +26,7 @@ from .common import (
     inexact,
     no_out,
     permute,
+    weights_of,
 )
 from .cumulative import cumsum
 from .indexing import take_along_axis
@@ -50,7 +51,7 @@ def quantile(
     """The value below which a share q of the elements over axes lies, between two of them as `method` says; NaN if one is.
 
     The axes of q come first in the result. Methods: linear, lower, higher, midpoint, nearest, and inverted_cdf: the first
-    element, in order, up to which the share is q. That one takes `weights`, one for each element or (n,) along one axis. A q
+    element, in order, up to which the share is q. That one takes `weights`, of a's shape or of that of the axes. A q
     outside [0, 1] raises ValueError; where it is not known when the function is traced, the result is NaN.
 
     >>> tnp.quantile(tnp.array([1, 2, 3, 5]), 0.5)
@@ -115,7 +116,11 @@ def _quantile(
     if method == "inverted_cdf":
         order = argsort(elements)
         ordered = take_along_axis(elements, order, -1, mode="clip")
-        weight = full_of(1, wide, x.shape) if weights is None else _weights(x, cast(weights, wide), axes)
+        weight = (
+            full_of(1, wide, x.shape)
+            if weights is None
+            else weights_of(x, cast(weights, wide), axis, "quantile")
+        )
         weight = where(isnan(ordered), 0, take_along_axis(as_last(weight), order, -1, mode="clip"))
         result = take_along_axis(ordered, _reached(weight, shares), -1, mode="clip")
     else:
@@ -145,18 +150,6 @@ def _at_place(ordered: Array, place: Array, method: str) -> Array:
         # Between equal elements, infinite ones too, there is nothing to interpolate.
         return add(below, multiply(where(o.equal(above, below), 0, subtract(above, below)), share))
     return multiply(add(below, above), 0.5) if method == "midpoint" else below
-
-
-def _weights(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
-    """The weights of x's elements, in its shape."""
-    if weights.shape == x.shape:
-        return weights
-    if len(axes) != 1 or weights.shape != (x.shape[axes[0]],):
-        raise ValueError(
-            f"quantile: weights {described(weights)} fit neither {described(x)} nor one axis of it{at_user()}"
-        )
-    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
-    return o.broadcast_to(reshape(weights, shape), x.shape)
 
 
 def _reached(weight: Array, shares: Array) -> Array:

@@ -18,7 +18,6 @@ from .common import (
     DTypeLike,
     at_user,
     axes_of,
-    axis_of,
     cast,
     concatenate_arrays,
     described,
@@ -28,6 +27,7 @@ from .common import (
     operand,
     permute,
     truth,
+    weights_of,
 )
 from .contraction import matmul
 from .elementary import sqrt
@@ -107,8 +107,8 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The mean over axes, weighted if weights are given (1-d along one axis, or of a's shape); with `returned` also the sum
-    of the weights.
+    """The mean over axes, weighted if weights are given (of a's shape, or of that of the axes); with `returned` also the
+    sum of the weights.
 
     >>> tnp.average(tnp.array([1.0, 2.0, 6.0]), weights=tnp.array([2, 1, 1]))
     Array(2.5, dtype=float32)
@@ -121,18 +121,7 @@ def average(
         axes = axes_of(axis, x.ndim, "average")
         total = full_of(float(size_of([x.shape[i] for i in axes])), result.dtype, result.shape)
         return (result, total) if returned else result
-    w = inexact(weights, "average")
-    if w.shape != x.shape:
-        if w.ndim != 1 or axis is None or isinstance(axis, (tuple, list)):
-            raise ValueError(
-                f"average: weights {described(w)} fit neither {described(x)} nor one axis of it{at_user()}"
-            )
-        place = axis_of(axis, x.ndim, "average")
-        if w.shape[0] != x.shape[place]:
-            raise ValueError(f"average: {w.shape[0]} weights for axis {place} of {described(x)}{at_user()}")
-        w = reshape(w, tuple([n if i == place else 1 for i, n in enumerate(x.shape)]))
-    x, w = o.promote(x, w)[0]
-    w = o.broadcast_to(w, x.shape)
+    x, w = o.promote(x, weights_of(x, inexact(weights, "average"), axis, "average"))[0]
     total = sum(w, axis, keepdims=keepdims)
     result = divide(sum(multiply(x, w), axis, keepdims=keepdims), total)
     return (result, total) if returned else result
