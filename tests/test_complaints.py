@@ -101,7 +101,7 @@ def test_earlier_results_survive_later_calls() -> None:
 def test_nested_inputs_of_a_jitted_function_are_not_frozen() -> None:
     f = tinyfn.jit(lambda ts: ts[0] + 1)
     assert [int(f([i])) for i in range(4)] == [1, 2, 3, 4]
-    with pytest.raises(TypeError, match=r"argument `ts\[0\]` is a object"):
+    with pytest.raises(TypeError, match=r"argument `ts\[0\]` is an object"):
         f([object()])
 
 

@@ -63,7 +63,8 @@ class Documented(NamedTuple):
 
 def function_of(value: Any) -> Any:
     """The function of a property, class method or static method."""
-    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    found = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    return getattr(found, "__wrapped__", found)  # methods are entry points of their own, made of functions
 
 
 def is_ours(value: Any) -> bool:

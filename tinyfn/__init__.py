@@ -14,6 +14,7 @@ The examples in docstrings begin with these lines:
 Array([-2., -2., -2.], dtype=float32)
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from .trace.errors import (
     TracerIntegerConversionError,
     UnboundAxisError,
     UnexpectedTracerError,
+    entry_points,
 )
 from .trace.graph import Graph
 from .trace.indexing import NonConcreteBooleanIndexError
@@ -258,8 +260,13 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         found = "check_key_reuse" if name == "debug_key_reuse" else name
         return getattr(import_module(f".{_NAMES[name]}", __name__), found)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+entry_points(globals())

@@ -10,7 +10,7 @@ import numpy as np
 from .trace import dtype as dtypes
 from .trace import operators, pytree
 from .trace.array import Array
-from .trace.errors import entry_point, user_line
+from .trace.errors import entry_point, entry_points, summary, user_line
 from .trace.tracing import bind, describe_function
 from .transforms.arguments import Arguments
 from .transforms.effects import Called, effect_callback
@@ -130,7 +130,8 @@ def _checked(
     leaves, found = pytree.flatten(result)
     if found != tree:
         raise TypeError(
-            f"{label}, called at {line}, returned {found}, but result_shape_dtypes has {tree}: return that structure"
+            f"{label}, called at {line}, returned {summary(result)}, but result_shape_dtypes has the structure "
+            f"{pytree.spelled(tree)}: return that"
         )
     arrays = []
     for leaf, like, path in zip(leaves, expected, paths, strict=True):
@@ -152,3 +153,6 @@ def _checked(
             )
         arrays.append(array)
     return arrays
+
+
+entry_points(globals())

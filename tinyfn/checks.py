@@ -9,7 +9,7 @@ import numpy as np
 from .debug import _effect, check_format
 from .trace import dtype as dtypes
 from .trace import operators
-from .trace.errors import entry_point, user_line
+from .trace.errors import entry_point, entry_points, user_line
 
 __all__ = ["CheckError", "check"]
 
@@ -56,3 +56,6 @@ def check(predicate: Any, message: str, *args: Any, **values: Any) -> None:
             raise CheckError(f"{message.format(*args, **values)}{where}; the check is at {line}")
 
     _effect("check", verify, (flag, args, values), {})
+
+
+entry_points(globals())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .trace import switches
-from .trace.errors import user_line
+from .trace.errors import entry_methods, entry_points, user_line
 
 __all__ = ["default_matmul_precision", "enable_x64", "read", "update"]
 
@@ -128,3 +128,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return read(name)
+
+
+entry_methods(enable_x64, "__init__")
+entry_points(globals())

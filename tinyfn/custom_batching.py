@@ -7,6 +7,7 @@ from typing import Any
 
 from .lax.loops import map as map_in_order
 from .trace import pytree
+from .trace.errors import entry_points
 from .transforms.custom_vmap import custom_vmap
 
 
@@ -37,3 +38,6 @@ def sequential_vmap(function: Callable[..., Any]) -> custom_vmap:
 
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+
+
+entry_points(globals())

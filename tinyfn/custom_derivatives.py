@@ -1,5 +1,6 @@
 """Names that users of JAX look for in `jax.custom_derivatives`."""
 
+from .trace.errors import entry_points
 from .transforms.closures import closure_convert
 from .transforms.custom import SymbolicZero
 from .transforms.custom_jvp import custom_jvp
@@ -14,3 +15,6 @@ __all__ = [
     "custom_vjp",
     "custom_vjp_primal_tree_values",
 ]
+
+
+entry_points(globals())

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import builtins
 import string
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from .trace import pytree
 from .trace.array import Array, is_scalar
-from .trace.errors import user_line
+from .trace.errors import entry_points, user_frame, user_line
 from .trace.tracing import bind, describe_function
 from .transforms.effects import Called, effect_callback
 
@@ -149,8 +148,9 @@ def breakpoint(*, ordered: bool = True, **values: Any) -> None:
     {'x': 3.0, 'y': 6.0}
     6.0
     """
-    frame = sys._getframe(1)
-    seen = {name: value for name, value in frame.f_locals.items() if _is_data(value)}
+    frame = user_frame()
+    around = {} if frame is None else frame.f_locals
+    seen = {name: value for name, value in around.items() if _is_data(value)}
     _effect("debug.breakpoint", lambda found: hook(found), ({**seen, **values},), {})
 
 
@@ -162,3 +162,6 @@ def _is_data(value: Any) -> bool:
     return builtins.all(
         isinstance(x, (Array, str)) or is_scalar(x) or hasattr(x, "__array__") for x in leaves
     )
+
+
+entry_points(globals())

@@ -3,7 +3,7 @@
 from .numpy import bfloat16, finfo, iinfo, issubdtype, promote_types, result_type
 from .trace.dtype import canonical as canonicalize_dtype
 from .trace.dtype import extended, float0, prng_key
-from .trace.errors import TypePromotionError
+from .trace.errors import TypePromotionError, entry_points
 
 __all__ = [
     "TypePromotionError",
@@ -18,3 +18,6 @@ __all__ = [
     "promote_types",
     "result_type",
 ]
+
+
+entry_points(globals())

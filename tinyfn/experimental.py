@@ -2,5 +2,9 @@
 
 from . import checks as checkify
 from .callbacks import io_callback
+from .trace.errors import entry_points
 
 __all__ = ["checkify", "io_callback"]
+
+
+entry_points(globals())

@@ -31,6 +31,7 @@ from .numpy.padding import pad
 from .numpy.rearranging import roll
 from .trace import dtype as dtypes
 from .trace.array import Array
+from .trace.errors import entry_points
 from .trace.prims.complex_numbers import REAL_TYPE
 from .trace.prims.fourier import fourier
 from .trace.prims.movement import move_axis
@@ -364,3 +365,6 @@ def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     array = operand(x, "ifftshift")
     places = axes_of(axes, array.ndim, "ifftshift")
     return roll(array, tuple([-(array.shape[i] // 2) for i in places]), places)
+
+
+entry_points(globals())

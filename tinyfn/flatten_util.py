@@ -13,6 +13,7 @@ from .trace import dtype as dtypes
 from .trace import operators as o
 from .trace import pytree
 from .trace.array import Array
+from .trace.errors import entry_points
 
 
 def ravel_pytree(tree: Any) -> tuple[Array, Callable[[Any], Any]]:
@@ -54,3 +55,5 @@ def ravel_pytree(tree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 
 __all__ = ["ravel_pytree"]
+
+entry_points(globals())

@@ -10,7 +10,7 @@ from .numpy.common import ArrayLike, at_user, described, full_of, operand
 from .numpy.logic import less, where
 from .trace import dtype as dtypes
 from .trace.array import Array
-from .trace.errors import ConcretizationError
+from .trace.errors import ConcretizationError, entry_points
 from .trace.index_modes import Mode, mode_name
 from .trace.indexing import AtIndex
 
@@ -121,3 +121,6 @@ def segment_min(
     """
     x, segments = _segments(data, segment_ids, num_segments, _limit(data, True), mode, "segment_min")
     return segments.min(x, mode=mode)
+
+
+entry_points(globals())

@@ -12,6 +12,7 @@ from .numpy import asarray
 from .numpy.common import check_device
 from .trace import pytree
 from .trace.array import Array
+from .trace.errors import entry_points
 from .trace.interface import ShapeDtypeStruct
 
 __all__ = [
@@ -92,3 +93,6 @@ def typeof(x: Any) -> ShapeDtypeStruct:
     """
     array = asarray(x)
     return ShapeDtypeStruct(array.shape, array.dtype)
+
+
+entry_points(globals())

@@ -12,6 +12,7 @@ on which of your lines, and in which `annotate` blocks, a kernel's operations ar
 
 from __future__ import annotations
 
+import errno
 import functools
 import gzip
 import json
@@ -20,8 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from .trace import events, finite
+from .trace import events
 from .trace.debug import stage_times
+from .trace.errors import entry_points, user_line
 from .trace.events import Event
 from .trace.text import aligned, number, time_of
 from .trace.tracing import current_trace, named_scope
@@ -166,7 +168,12 @@ def trace(path: Path | None = None) -> Iterator[Profile]:
     >>> [event.name for event in profile.events]
     ['sin', 'mul']
     """
-    with events.recorded(finite.inherit_line) as found, stage_times():
+    folder = os.path.dirname(os.fspath(path or ""))
+    if folder and path is not None and os.path.splitext(path)[1] and not os.path.isdir(folder):
+        raise FileNotFoundError(
+            errno.ENOENT, f"the folder of the profile is not there (at {user_line()})", folder
+        )
+    with events.recorded() as found, stage_times():
         profile = Profile(found)
         try:
             yield profile
@@ -264,3 +271,6 @@ def annotate_function(function: Callable[..., Any], name: str | None = None) -> 
             return function(*args, **kwargs)
 
     return annotated
+
+
+entry_points(globals())

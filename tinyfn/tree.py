@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .trace.errors import entry_points
 from .trace.pytree import (
     DictKey,
     FlattenedIndexKey,
@@ -61,3 +62,5 @@ __all__ = [
     "transpose",
     "unflatten",
 ]
+
+entry_points(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .trace.errors import entry_points
 from .trace.pytree import (
     DictKey,
     FlattenedIndexKey,
@@ -116,3 +117,5 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
+
+entry_points(globals())

@@ -307,7 +307,7 @@ def test_wrong_results_are_named() -> None:
         lambda: tinyfn.jit(promise)(X),
         "pure_callback of host",
         here,
-        "returned PyTreeDef(*)",
+        "returned float64[]",
         "structure",
         "{'y': *}",
     )

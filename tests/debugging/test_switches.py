@@ -12,7 +12,7 @@ import tinyfn
 import tinyfn.numpy as tnp
 from tests.transforms.test_errors import line_of, message
 from tinyfn import lax
-from tinyfn.trace import switches
+from tinyfn.trace import pytree, switches
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_reasons_that_are_not_in_the_shapes(capsys: Any) -> None:
             tinyfn.jit(lambda a: a + 1)(1.0)
     lines = capsys.readouterr().err.splitlines()
     assert "argument `a`: float32[] → float32[]* (* is weak, as Python numbers are)" in lines[1]
-    assert "static argument `by`" in lines[2] or "other static arguments" in lines[2]
+    assert "static argument `by`: not given → 2" in lines[2]
     assert "a new function" not in lines[3]
     assert "the first call of a new function, of the definition at" in lines[4]
     assert (
@@ -128,6 +128,45 @@ def test_explain_cache_misses_is_silent_about_first_calls(capsys: Any) -> None:
     (line,) = capsys.readouterr().err.splitlines()
     assert "argument `a`: float32[2] → float32[3]" in line
     assert jitted._cache_size() == 2
+
+
+def test_reasons_name_the_closest_signature_and_what_has_changed_in_words(capsys: Any) -> None:
+    def scaled(a: Any, b: Any = 1.0, *rest: Any, mode: str = "fast", function: Any = None) -> Any:
+        return pytree.leaves(a)[0] * b
+
+    jitted = tinyfn.jit(scaled, static_argnames=("mode", "function"))
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: jitted(x(1, 2)), ""),
+        (lambda: jitted(x(1, 2, 3)), "argument `a`: float32[2] → float32[3]"),
+        (lambda: jitted(x(1, 2), 2.0), "argument `b`: not there → float32[]*"),
+        (lambda: jitted(x(1, 2), 2.0, x(1)), "argument `rest[0]`: not there → float32[1]"),
+        (lambda: jitted(x(1, 2), mode="slow"), "static argument `mode`: not given → 'slow'"),
+        (lambda: jitted(x(1, 2), mode="right"), "static argument `mode`: 'slow' → 'right'"),
+        (
+            lambda: jitted({"w": x(1)}),
+            "→ not there; argument `a['w']`: not there → float32[1]",
+        ),
+        (lambda: jitted({"w": x(1), "v": x(2)}), "argument `a['v']`: not there → float32[1]"),
+        (lambda: jitted([x(5)]), "`a[0]`: not there → float32[1]"),
+        (lambda: jitted((x(5),)), "argument `a`: [*] (where * is an array) → (*,) (where * is an array)"),
+        (lambda: jitted([x(5)] * 9), "argument `a[1]`: not there → float32[1]"),
+        (lambda: jitted(x(1, 2), function=branch), f"not given → branch ({__file__}:"),
+        (lambda: jitted(x(1, 2), function=made()), "static argument `function`: branch ("),
+        (lambda: jitted(x(1, 2), function=made()), "→ another one of inner ("),
+    ]
+    with tinyfn.explain_cache_misses():
+        for call, reason in calls:
+            call()
+            assert reason in capsys.readouterr().err
+
+
+def branch() -> None: ...
+
+
+def made() -> Callable[[], None]:
+    def inner() -> None: ...
+
+    return inner
 
 
 def test_no_tracing_raises_with_the_reason() -> None:
@@ -214,10 +253,97 @@ def test_in_a_derivative_the_line_is_that_of_the_operation(wrap: Any) -> None:
         f(x(0.0))
 
 
-def test_debug_nans_lets_a_nan_be_that_jit_does_not_show() -> None:
-    f = tinyfn.jit(lambda a: tnp.where(a > 0, tnp.log(a), 0.0))
+TRANSFORMED: dict[str, Callable[[Any], Any]] = {
+    "jit": tinyfn.jit,
+    "grad": lambda f: tinyfn.grad(lambda a: f(a).sum()),
+    "jit of grad": lambda f: tinyfn.jit(tinyfn.grad(lambda a: f(a).sum())),
+    "grad of jit": lambda f: tinyfn.grad(lambda a: tinyfn.jit(f)(a).sum()),
+    "remat": lambda f: tinyfn.grad(lambda a: tinyfn.remat(f)(a).sum()),
+    "vmap": tinyfn.vmap,
+    "jit of vmap": lambda f: tinyfn.jit(tinyfn.vmap(f)),
+    "vmap of grad": lambda f: tinyfn.vmap(tinyfn.grad(f)),
+    "jvp": lambda f: lambda a: tinyfn.jvp(f, (a,), (a,)),
+    "linearize": lambda f: lambda a: tinyfn.linearize(f, a),
+    "vjp": lambda f: lambda a: tinyfn.vjp(f, a)[1](a),
+    "jacfwd": tinyfn.jacfwd,
+    "scan": lambda f: lambda a: lax.scan(lambda c, v: (c, f(v)), 0.0, a),
+    "jit of scan": lambda f: tinyfn.jit(lambda a: lax.scan(lambda c, v: (c + f(v), f(v)), 0.0, a)),
+    "grad of scan": lambda f: tinyfn.grad(lambda a: lax.scan(lambda c, v: (c + f(v), None), 0.0, a)[0]),
+    "map": lambda f: lambda a: lax.map(f, a),
+    "cond": lambda f: lambda a: lax.cond(a[0] < 0, f, lambda v: v, a),
+    "while_loop": lambda f: (
+        lambda a: lax.while_loop(lambda c: c[1] < 2, lambda c: (c[0] + f(c[0]), c[1] + 1), (a, 0))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_debug_nans_lets_a_nan_be_that_a_mask_hides(name: str) -> None:
+    def masked(a: Any) -> Any:
+        return tnp.where(a > 0, tnp.log(a), 0.0)
+
+    def spoiled(a: Any) -> Any:
+        y = tnp.where(a > 0, tnp.log(a), 0.0)
+        return y + tnp.sqrt(a)
+
+    f, g = TRANSFORMED[name](masked), TRANSFORMED[name](spoiled)
+    given = x(-1.0, 1.0)
     with tinyfn.debug_nans():
-        assert f(x(-1.0, 1.0)).tolist() == [0.0, 0.0]
+        f(given)
+        line = line_of(spoiled, "tnp.sqrt")
+        text = message(
+            FloatingPointError, lambda: g(given), f"test_switches.py:{line} (in spoiled)", "made NaN"
+        )
+        assert "log" not in text  # which makes one too, and is not to blame
+
+
+def test_debug_nans_looks_into_what_masks_the_results_of_loops() -> None:
+    def f(a: Any) -> Any:
+        logs = lax.map(tnp.log, a)
+        return tnp.where(a > 0, logs, 0.0)
+
+    for g in (f, tinyfn.jit(f), tinyfn.grad(lambda a: f(a).sum()), lambda a: tinyfn.vmap(f)(a[None])):
+        with tinyfn.debug_nans():
+            if g is not f:
+                g(x(-1.0, 1.0))
+            else:  # whose loop is an operation by itself
+                message(
+                    FloatingPointError, lambda g=g: g(x(-1.0, 1.0)), "log of float32[] made NaN in 1 of 1"
+                )
+
+
+def test_debug_nans_of_what_is_handed_on() -> None:
+    nan = x(float("nan"))
+    with tinyfn.debug_nans():
+        message(
+            FloatingPointError,
+            lambda: tinyfn.jit(lambda a, b: (a, b))(1.0, nan),
+            "the argument `b` has NaN",
+            "as it is",
+        )
+        text = message(
+            FloatingPointError, lambda: tinyfn.jit(lambda a: a + np.nan)(1.0), "add of float32[], float32[]"
+        )
+        assert "an argument has one already" in text
+        assert tinyfn.jit(tnp.isnan)(nan).tolist() == [True]
+
+
+def test_debug_nans_in_a_rule_names_its_line() -> None:
+    f = tinyfn.custom_jvp(lambda a: a)
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        slope = tnp.log(primals[0])
+        return f(*primals), tangents[0] * slope
+
+    with tinyfn.debug_nans():
+        line = line_of(rule, "tnp.log")
+        message(
+            FloatingPointError,
+            lambda: tinyfn.grad(f)(-1.0),
+            f"test_switches.py:{line} (in rule)",
+            "log of float32[]",
+        )
 
 
 def test_debug_nans_says_if_an_argument_has_one_already_and_minds_no_infinity() -> None:

@@ -40,7 +40,7 @@ def test_questions_about_lists() -> None:
     assert tnp.iscomplexobj([1j]) and not tnp.iscomplexobj([1, tnp.ones(())]) and tnp.isrealobj("a")
     assert tnp.isscalar("a") and not tnp.isscalar([1])
     assert tnp.array_equal([1, 2], [1, 2]) and tnp.array_equiv([1, 1], 1)
-    with pytest.raises(ValueError, match=r"size: axis 5 is out of bounds.*test_edges"):
+    with pytest.raises(ValueError, match=r"size.*axis 5 is out of bounds.*test_edges"):
         tnp.size(tnp.zeros(2), 5)
 
 
@@ -113,14 +113,14 @@ def test_arguments_by_name_are_vectorized() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tnp.repeat(tnp.arange(3), np.array([1, 2])), "repeat: .* each of 3 elements"),
-        (lambda: tnp.repeat(tnp.arange(3), -1), "repeat: -1 is not how often"),
+        (lambda: tnp.repeat(tnp.arange(3), np.array([1, 2])), "repeat of .* each of 3 elements"),
+        (lambda: tnp.repeat(tnp.arange(3), -1), "repeat of .* of 0 or more, and is given .-1."),
         (lambda: tnp.rollaxis(tnp.zeros((2, 3)), 0, 3), "rollaxis: start=3 is no position among 2 axes"),
         (lambda: tnp.ix_(tnp.zeros((2, 2))), "ix_ takes 1-d arrays"),
         (lambda: tnp.split(tnp.ones(4), 2.0), "split: the number of parts must be an integer, not 2.0"),
         (lambda: tnp.sum(tnp.ones(4), 0.5), "sum: an axis must be an integer, not 0.5"),
         (lambda: tnp.linspace(0, 1, 2.5), "linspace: num must be an integer"),
-        (lambda: tnp.geomspace(1, 2, 3, axis=1), "geomspace: axis 1 is out of bounds"),
+        (lambda: tnp.geomspace(1, 2, 3, axis=1), "geomspace.*axis 1 is out of bounds"),
         (lambda: tnp.roll(tnp.ones(3), 0.5), "roll: a shift must be an integer"),
         (lambda: tnp.rot90(tnp.eye(2), 0.5), "rot90: k must be an integer"),
         (lambda: tnp.tril(tnp.eye(2), 0.5), "a diagonal: its number must be an integer"),
@@ -130,11 +130,11 @@ def test_arguments_by_name_are_vectorized() -> None:
         (lambda: tnp.can_cast("int8", "int16", "maybe"), "can_cast: casting must be"),
         (lambda: tnp.fft.fft(tnp.ones(4), 2.5), "fft: a length must be an integer"),
         (lambda: tnp.fft.fftfreq(-1), "fftfreq: n=-1 must be 0 or more"),
-        (lambda: tnp.linalg.cross(tnp.ones(3), tnp.ones(3), axis=1), "cross: axis 1 is out of bounds"),
+        (lambda: tnp.linalg.cross(tnp.ones(3), tnp.ones(3), axis=1), "cross.*axis 1 is out of bounds"),
         (lambda: tnp.choose(tnp.array([0.0]), [1, 2]), "choose takes integers, not float32"),
         (lambda: tnp.frexp(1j), "frexp takes real numbers, not complex64"),
         (lambda: tnp.packbits(tnp.array([1.5])), "packbits takes integers or bools, not float32"),
-        (lambda: tnp.reshape(tnp.arange(4), (2.0, 2)), "reshape: a shape is made of integers"),
+        (lambda: tnp.reshape(tnp.arange(4), (2.0, 2)), "reshape.* a shape is made of integers"),
         (lambda: tnp.finfo(tnp.int32), "finfo takes a dtype of floats, not int32"),
         (lambda: tnp.iinfo(tnp.float32), "iinfo takes a dtype of integers, not float32"),
         (lambda: tnp.polyint(tnp.array([1.0]), -1), "polyint: m=-1 must be 0 or more"),

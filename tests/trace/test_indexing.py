@@ -208,7 +208,9 @@ def test_masks() -> None:
     # other.
     assert grad(lambda x: tnp.sum(x[x > 4] ** 2))(a).tolist() == np.where(x > 4, 2 * x, 0).tolist()
     for attempt in (lambda x: x[x > 3], lambda x: x.at[x > 3].set(tnp.ones((5,)))):
-        with pytest.raises(NonConcreteBooleanIndexError, match=r"test_indexing.*`x`.*where\(mask.*size="):
+        with pytest.raises(
+            NonConcreteBooleanIndexError, match=r"test_indexing.*`x`(?s:.*)where\(mask.*size="
+        ):
             jit(attempt)(a)
     with pytest.raises(IndexError, match="mask of shape"):
         a[np.array([True, False])]

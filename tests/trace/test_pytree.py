@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections import OrderedDict, defaultdict
 from typing import Any
@@ -236,7 +237,7 @@ def test_reduce_associative() -> None:
 def test_the_names_of_tree_util() -> None:
     for name in pytree.__all__:
         if hasattr(tree_util, f"tree_{name}"):
-            assert getattr(tree_util, f"tree_{name}") is getattr(pytree, name)
+            assert inspect.unwrap(getattr(tree_util, f"tree_{name}")) is getattr(pytree, name)
     assert {"tree_map", "tree_flatten", "tree_reduce_associative"} <= set(tree_util.__all__)
     tree = {"a": [1, (2, None)], "b": Point(3, [])}
     treedef = pytree.structure(tree)

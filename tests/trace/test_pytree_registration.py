@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -166,7 +167,8 @@ def test_partial_of_partials() -> None:
 
 def test_public_surface() -> None:
     for name in public.__all__:
-        assert getattr(public, name) is getattr(pytree, name) and getattr(public, name).__doc__
+        assert inspect.unwrap(getattr(public, name)) is getattr(pytree, name)
+        assert getattr(public, name).__doc__
     walks = (
         "map leaves flatten unflatten structure reduce all transpose broadcast map_with_path "
         "leaves_with_path flatten_with_path static"

@@ -86,7 +86,7 @@ def test_what_has_no_transpose() -> None:
             return x * x
 
         linear_transpose(square, array(V))
-    with pytest.raises(TypeError, match=r"an argument is int32\[2\]"):
+    with pytest.raises(TypeError, match=r"argument `n` is int32\[2\]"):
         linear_transpose(lambda n: n, array([1, 2], "int32"))
     with pytest.raises(TypeError, match=r"a result is int32\[3\]"):
         linear_transpose(lambda x: x.astype("int32"), array(V))

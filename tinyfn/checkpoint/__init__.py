@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ..trace.errors import entry_methods, entry_points
 from .header import Header, TensorInfo
 from .safetensors import (
     SafetensorsError,
@@ -48,4 +49,9 @@ class _Module(ModuleType):
         return remat(function, **options)
 
 
+entry_methods(_Module, "__call__")
+
+
 sys.modules[__name__].__class__ = _Module
+
+entry_points(globals())

@@ -12,6 +12,7 @@ The format: https://github.com/huggingface/safetensors#format
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import math
@@ -252,6 +253,8 @@ def _replace_file(path: Path, blocks: Iterator[Any]) -> None:
     """Write blocks to a temporary file beside `path`, then rename it over `path`; raises OSError."""
     target = os.path.realpath(os.fsdecode(path))
     folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; make it first", folder)
     mode = os.stat(target).st_mode if os.path.exists(target) else None
     if mode is not None and not stat.S_ISREG(mode):
         raise OSError(f"cannot save over {target!r}: it is not a regular file")

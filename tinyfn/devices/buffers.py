@@ -74,7 +74,15 @@ class BufferCache:
                 block = free.pop()
                 self.cached -= size
             except IndexError:
-                block = _fresh(size)
+                block = None
+            if block is None:
+                try:
+                    block = _fresh(size)
+                except MemoryError:
+                    raise MemoryError(
+                        f"there is no memory for {dtype.name}[{','.join(map(str, shape))}], which takes {size / 2**30:.3g} GiB: "
+                        "work on a part at a time (tinyfn.lax.map with batch_size), or in a smaller dtype"
+                    ) from None
             owner = lease(size, byte, block.memory)
             owner.block = block
             owner.cache = self

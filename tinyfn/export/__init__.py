@@ -10,6 +10,7 @@ Array(6272., dtype=float32)
 
 from __future__ import annotations
 
+from ..trace.errors import entry_points
 from .errors import ExportError
 from .exported import Exported, deserialize, export, load
 from .symbolic import SymbolicScope, symbolic_args_specs, symbolic_shape
@@ -27,3 +28,5 @@ __all__ = [
     "symbolic_args_specs",
     "symbolic_shape",
 ]
+
+entry_points(globals())

@@ -11,7 +11,7 @@ from .. import __version__
 from ..trace import dtype as dtypes
 from ..trace import switches
 from ..trace.array import wrap
-from ..trace.errors import user_line
+from ..trace.errors import entry_methods, user_line
 from ..trace.graph import Graph
 from ..trace.interface import Described, Interface
 from ..trace.sint import Variable
@@ -177,6 +177,9 @@ class Exported(Described):
 
     def __repr__(self) -> str:
         return f"<Exported {self.graph!r} for {', '.join(self.platforms)}>"
+
+
+entry_methods(Exported, "call", "vjp", "serialize", "save")
 
 
 def export(function: Any, *, platforms: Sequence[str] | None = None) -> Callable[..., Exported]:

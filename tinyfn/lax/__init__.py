@@ -8,9 +8,11 @@ broadcast, and so do axes of size 1 among arrays with equally many axes. Axes ma
 
 from __future__ import annotations
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from ..trace.errors import entry_points as _entry_points
 from ..trace.index_modes import GatherScatterMode
 from ..trace.operators import broadcast_shapes
 from ..transforms.implicit import custom_linear_solve, custom_root
@@ -237,7 +239,9 @@ from .windows import (
 def __getattr__(name: str) -> _Any:
     if name == "linalg":  # imported when it is first used
         return _import_module(".linalg", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}", name=name, obj=_sys.modules[__name__]
+    )
 
 
 __all__ = [
@@ -444,3 +448,5 @@ __all__ = [
     "while_loop",
     "zeta",
 ]
+
+_entry_points(globals())

@@ -13,7 +13,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array, as_array, is_scalar
 from ..trace.dtype import DType
-from ..trace.errors import TracerError, user_line
+from ..trace.errors import TracerError, summary, user_line
 from ..trace.operators import broadcast_shapes
 from ..trace.prim import Primitive
 from ..trace.uop import UOp
@@ -98,7 +98,7 @@ def as_shape(shape: Sizes | int) -> tuple[Any, ...]:
     except TracerError:
         raise
     except TypeError:
-        raise TypeError(f"shapes and sizes are made of integers, not {shape!r}; at {user_line()}") from None
+        raise TypeError(f"shapes and sizes are made of integers, not {summary(shape)}") from None
 
 
 def all_axes(x: Array) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from ..trace.graph import Graph
 from ..trace.prim import Primitive
 from ..trace.tracing import Traced, describe_function, identity, trace_function
 from ..trace.uop import input_node
-from ..transforms.arguments import Arguments, positional_name
+from ..transforms.arguments import Arguments, argument_names, positional_name
 
 
 class Seen(NamedTuple):
@@ -51,21 +51,22 @@ def trace_loop(
     carry: Carry,
     others: Sequence[Seen],
     call: Callable[[Any, list[Any]], tuple[Any, Any]],
+    names: Callable[[], list[str]] = list,
 ) -> tuple[Traced, Any]:
     """The graph of a loop's body, from the leaves of the carry and `others` to those of the next carry and what comes beside it.
 
-    `call` calls the function on a carry and tracers for the others, and gives the next carry and what comes beside it, whose
-    tree is given back too. Weak carries take the dtype that the body gives them. Raises TypeError if the body changes the
-    structure, a dtype or a shape of the carry."""
+    `call` calls the function on a carry and tracers for the others (named by `names`), and gives the next carry and what comes
+    beside it, whose tree is given back too. Weak carries take the dtype that the body gives them. Raises TypeError if the body
+    changes the structure, a dtype or a shape of the carry."""
     count = len(carry.arrays)
 
     def body(*leaves: Any) -> Any:
         return call(pytree.unflatten(carry.tree, leaves[:count]), list(leaves[count:]))
 
-    body.__name__ = describe_function(function)
+    body.__name__, body.__wrapped__ = describe_function(function), function  # type: ignore[attr-defined]
 
     def name(index: int) -> str:
-        return carry.names()[index] if index < count else f"what {what} gives to each step"
+        return [*carry.names(), *names()][index]
 
     while True:
         avals = [*[seen(a) for a in carry.arrays], *others]
@@ -90,24 +91,13 @@ def _yielding(array: Array, dtype: DType, weak: bool) -> Array:
     return operators.to_dtype(array, dtypes.promote_pair(array.dtype, True, dtype, weak)[0])
 
 
-def mismatch(error: ValueError) -> str:
-    """Where trees differ in which numbers stand for arrays, from the error of flattening one as the other."""
-    return str(error).removeprefix("structure mismatch ").replace("a leaf of type int", "an array")
-
-
 def _check_structure(what: str, function: Callable[..., Any], carry: Carry, after: Any) -> None:
-    if pytree.structure(after) == carry.tree:
+    found = pytree.structure(after)
+    if found == carry.tree:
         return
-    try:
-        subtrees = carry.tree.flatten_up_to(after)
-    except ValueError as error:
-        detail = mismatch(error)
-    else:
-        i = next(i for i, subtree in enumerate(subtrees) if pytree.structure(subtree) != pytree.structure(0))
-        detail = f"`{carry.names()[i]}` is an array before, and {pytree.structure(subtrees[i])} after a step"
     raise TypeError(
         f"{what} of {describe_function(function)}: the body must return the carry with the structure that `{carry.root()}` has; "
-        f"{detail}; at {user_line()}"
+        f"{pytree.difference(carry.tree, found, carry.root())}; at {user_line()}"
     )
 
 
@@ -133,9 +123,13 @@ def _check_types(what: str, function: Callable[..., Any], carry: Carry, graph: G
 
 
 def trace_branch(
-    what: str, function: Callable[..., Any], given: Arguments, name: Callable[[int], str]
+    what: str, function: Callable[..., Any], given: Arguments, operands: Sequence[Any]
 ) -> Traced:
-    """The graph of a branch on these operands."""
+    """The graph of a branch on these operands, which it has its own names for."""
+
+    def name(index: int) -> str:
+        return argument_names(function, operands, {})[index]
+
     return trace_function(function, what, [seen(a) for a in given.arrays], given.rebuild, name)
 
 

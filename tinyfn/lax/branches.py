@@ -18,7 +18,7 @@ from ..trace.tracing import Traced, describe_function, with_tokens
 from ..transforms.arguments import Arguments
 from ..transforms.branches import cond as cond_op
 from . import one_by_one
-from .bodies import apply, joined, mismatch, trace_branch
+from .bodies import apply, joined, trace_branch
 from .elementwise import clamp, convert_element_type, ne
 
 Function = Callable[..., Any]
@@ -73,7 +73,8 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
     at = operators.operand(index)
     if at.shape or not dtypes.is_integer(at.dtype):
         raise TypeError(
-            f"switch needs an integer scalar as its index, not {dtypes.describe(at.dtype, at.shape)}; at {user_line()}"
+            f"switch needs an integer scalar as its index, not {dtypes.describe(at.dtype, at.shape)}; at {user_line()}: "
+            f"{'use cond for a bool' if at.dtype is dtypes.bool_ else 'vmap it over several' if at.shape else 'cast it'}"
         )
     if at.dtype is not dtypes.int32:
         last = min(len(functions) - 1, int(np.iinfo(at.dtype).max))
@@ -103,7 +104,7 @@ def _branch(what: str, index: Array, functions: Sequence[Function], operands: Se
         # What the branches close over is known outside of their traces, as operands are not.
         functions, operands = [_closed_over(function, operands) for function in functions], ()
     given = Arguments(what, functions[0], operands, {}, None, operators.operand)
-    traces = with_tokens([trace_branch(what, function, given, given.name) for function in functions])
+    traces = with_tokens([trace_branch(what, function, given, operands) for function in functions])
     _check_structures(what, functions, traces)
     closed_over, graphs = joined(traces)
     weak = tuple([all(flags) for flags in zip(*[t.weak for t in traces], strict=True)])
@@ -132,22 +133,9 @@ def _check_structures(what: str, functions: Sequence[Function], traces: Sequence
     for i, traced in enumerate(traces):
         if traced.out_tree == first:
             continue
-        a, b = [pytree.unflatten(t, [0] * t.num_leaves) for t in (first, traced.out_tree)]
-        try:
-            subtrees = first.flatten_up_to(b)
-        except ValueError as error:
-            detail = mismatch(error)
-        else:
-            paths = [pytree.keystr(path) for path, _ in pytree.flatten_with_path(a)[0]]
-            path, found = next(
-                (p, pytree.structure(s))
-                for p, s in zip(paths, subtrees, strict=True)
-                if pytree.structure(s) != pytree.structure(0)
-            )
-            detail = f"result{path} is an array in the first, and {found} in the second"
         raise TypeError(
             f"{what}: the branches must return the same structure, but {_name(what, functions, 0)} and "
-            f"{_name(what, functions, i)} differ: {detail}; at {user_line()}"
+            f"{_name(what, functions, i)} differ {pytree.difference(first, traced.out_tree, 'result')}; at {user_line()}"
         )
 
 

@@ -145,6 +145,8 @@ def conv_general_dilated(
                 f"lax.conv_general_dilated: {name} {values} needs a number for each of {count} spatial axes; "
                 f"at {user_line()}"
             )
+        if builtins.any(isinstance(n, int) and n < 1 for n in values):
+            raise ValueError(f"lax.conv_general_dilated: {name} {values} must be 1 or more; at {user_line()}")
     if isinstance(padding, str):
         if builtins.any(n != 1 for n in spread):
             raise ValueError(

@@ -12,7 +12,7 @@ from ..numpy.floats import conjugate
 from ..numpy.shapes import matrix_transpose
 from ..trace.array import Array
 from ..trace.dtype import is_inexact
-from ..trace.errors import user_line
+from ..trace.errors import entry_points, user_line
 from ..trace.prims.movement import move_axis
 from .arguments import described, of_one_dtype
 from .elementwise import select
@@ -173,3 +173,5 @@ __all__ = [
     "triangular_solve",
     "tridiagonal_solve",
 ]
+
+entry_points(globals())

@@ -10,9 +10,9 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import operators, prims, pytree
 from ..trace.array import Array
-from ..trace.errors import TracerError, entry_point, user_line
+from ..trace.errors import TracerError, entry_point, summary, user_line
 from ..trace.tracing import describe_function, trace_function
-from ..transforms.arguments import Arguments, positional_name
+from ..transforms.arguments import Arguments, check_function, positional_name
 from ..transforms.loops import scan as scan_op
 from ..transforms.vmap import vmap
 from ..transforms.while_loops import while_loop as while_op
@@ -80,7 +80,7 @@ def _scan(
         result = f(carry, x) if call is None else call(carry, x)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise TypeError(
-                f"{what} of {function}: the body must return a pair (carry, y), not {pytree.structure(result)}; at "
+                f"{what} of {function}: the body must return a pair (carry, y), not {summary(result)}; at "
                 f"{user_line()}: return (carry, None) if there is nothing to stack"
             )
         return result[0], result[1]
@@ -90,7 +90,7 @@ def _scan(
             step, pytree.unflatten(carry.tree, carry.arrays), given.arrays, length, bool(reverse)
         )
     lanes = [Seen(a.dtype, a.shape[1:], a.weak_type or weak_xs) for a in given.arrays]
-    traced, y_tree = trace_loop(what, f, carry, lanes, step)
+    traced, y_tree = trace_loop(what, f, carry, lanes, step, given.names)
     closed_over, (graph,) = joined([traced])
     count = len(carry.arrays)
     weak = [flag and (i >= count or carry.arrays[i].weak_type) for i, flag in enumerate(traced.weak)]
@@ -165,6 +165,7 @@ def while_loop(
     >>> tinyfn.grad(root)(4.0).round(2)
     Array(0.25, dtype=float32)
     """
+    check_function("while_loop", cond_fun, " as its condition")
     if max_steps is not None:
         max_steps = operator.index(max_steps)
         if max_steps < 0:

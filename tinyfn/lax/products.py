@@ -63,6 +63,14 @@ def dot_general(
     (x, y), dtype = accumulated(
         "dot_general", of_one_dtype("dot_general", lhs, rhs), preferred_element_type, precision
     )
+    try:
+        (_, _), (_, _) = dimension_numbers
+        _ = [list(axes) for pair in dimension_numbers for axes in pair]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"dot_general: dimension_numbers {dimension_numbers} must be ((axes of lhs, axes of rhs) to sum over, (the same) for "
+            f"the batch), as (((1,), (0,)), ((), ())); at {user_line()}"
+        ) from None
     pairs = [
         tuple([distinct_axes("dot_general", axes, a.ndim) for axes, a in zip(pair, (x, y), strict=True)])
         for pair in dimension_numbers

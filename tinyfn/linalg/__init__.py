@@ -1,5 +1,6 @@
 """Linear algebra, named as in `numpy.linalg` and in the Python array API standard."""
 
+from ..trace.errors import entry_points
 from .decompositions import (
     EighResult,
     EigResult,
@@ -72,3 +73,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+entry_points(globals())

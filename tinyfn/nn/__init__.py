@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..trace.errors import entry_points
 from . import initializers
 from .activations import (
     celu,
@@ -74,3 +75,5 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+entry_points(globals())

@@ -11,7 +11,7 @@ from ..lax.arguments import ArrayLike, as_shape
 from ..trace import dtype as dtypes
 from ..trace import operators
 from ..trace.array import Array
-from ..trace.errors import user_line
+from ..trace.errors import entry_points, user_line
 
 Initializer: TypeAlias = Callable[..., Array]
 Axes: TypeAlias = int | Sequence[int]
@@ -327,3 +327,5 @@ xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = (
     he_uniform,
     he_normal,
 )
+
+entry_points(globals())

@@ -6,6 +6,7 @@ paths.
 
 from __future__ import annotations
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -14,6 +15,7 @@ import numpy as _np
 
 from ..trace.array import Array as ndarray
 from ..trace.dtype import float0
+from ..trace.errors import entry_points as _entry_points
 from . import methods as _methods  # noqa: F401
 
 # fmt: off
@@ -158,9 +160,13 @@ def __getattr__(name: str) -> _Any:
     if name in ("fft", "linalg"):
         found: _Any = _import_module(f"..{name}", __name__)
     elif name in _ON_DEMAND:
-        found = getattr(_import_module(_ON_DEMAND[name], __name__), name)
+        module = _import_module(_ON_DEMAND[name], __name__)
+        _entry_points(vars(module))
+        found = getattr(module, name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}", name=name, obj=_sys.modules[__name__]
+        )
     globals()[name] = found  # from now on an attribute as any other
     return found
 
@@ -212,3 +218,5 @@ __all__ = [
     "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros",
     "zeros_like",
 ]  # fmt: skip
+
+_entry_points(globals())

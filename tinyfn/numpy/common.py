@@ -13,7 +13,7 @@ from ..trace import operators as o
 from ..trace import prims, switches, tracing
 from ..trace.array import Array, is_scalar, wrap
 from ..trace.dtype import DType
-from ..trace.errors import TracerError, user_line
+from ..trace.errors import AxisError, TracerError, summary, user_line
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from ..trace.prim import Primitive
@@ -90,16 +90,15 @@ def integer(x: Any, what: str, name: str) -> int:
     except TracerError:
         raise
     except TypeError:
-        raise TypeError(f"{what}: {name} must be an integer, not {x!r}{at_user()}") from None
+        raise TypeError(f"{what}: {name} must be an integer, not {summary(x)}{at_user()}") from None
 
 
 def axis_of(axis: Any, ndim: int, what: str) -> int:
     """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
     position = integer(axis, what, "an axis")
     if not -ndim <= position < ndim:
-        raise np.exceptions.AxisError(
-            f"{what}: axis {position} is out of bounds for an array with {ndim} axes{at_user()}"
-        )
+        within = f"it has {-ndim} to {ndim - 1}" if ndim else "a scalar has none"
+        raise AxisError(f"axis {position} is out of bounds for an array with {ndim} axes: {within}")
     return position % ndim if ndim else 0
 
 

@@ -181,7 +181,10 @@ def _checked(x: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
             f"array: {error}{at_user()}: give it a wider dtype, for example dtype='int64'"
         ) from None
     except ValueError as error:
-        raise ValueError(f"array: {error}{at_user()}") from None
+        ragged = (
+            ": make its rows of one length, or keep a list of arrays" if "inhomogeneous" in str(error) else ""
+        )
+        raise ValueError(f"array: {str(error).rstrip('.')}{at_user()}{ragged}") from None
 
 
 def _with_values(x: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..trace import operators as o
 from ..trace.array import Array
-from ..trace.errors import entry_point
+from ..trace.errors import entry_point, entry_point_of
 from ..trace.index import reshape
 from ..trace.indexing import getitem
 from .common import ArrayLike, at_user, axis_of, cast, operand, permute
@@ -35,8 +35,10 @@ def vectorize(
     """
     from functools import wraps
 
+    from ..transforms.arguments import check_function
     from ..transforms.vmap import vmap
 
+    check_function("vectorize", pyfunc)
     cores = None
     if signature is not None:
         spelled = signature.replace(" ", "")
@@ -47,7 +49,7 @@ def vectorize(
             )
         cores = [len([d for d in part.strip("()").split(",") if d]) for part in inputs.split("),(")]
 
-    @entry_point
+    @entry_point_of("vectorize", pyfunc)
     @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..trace.array import Array
+from ..trace.errors import summary
 from ..trace.index import reshape as reshaped
 from .common import (
     ArrayLike,
@@ -42,14 +43,21 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     >>> tnp.concatenate([x, tnp.array(5)[None]], axis=None)
     Array([1, 2, 5], dtype=int32)
     """
+    if axis is not None and not isinstance(axis, (int, np.integer)):
+        raise TypeError(
+            f"concatenate takes a list of arrays, and then an axis, which {summary(axis)} is not{at_user()}: write "
+            "concatenate([x, y])"
+        )
     xs = sequence(arrays, "concatenate")
     if not xs:
         raise ValueError(f"concatenate needs at least one array{at_user()}")
     if axis is None:
         xs, axis = [ravel(x) for x in xs], 0
     xs = [cast(x, dtype) for x in xs] if dtype is not None else promoted(*xs)
-    if any(x.ndim != xs[0].ndim for x in xs) or xs[0].ndim == 0:
-        raise ValueError(f"concatenate: {_listed(xs)} do not have one number of axes, above 0{at_user()}")
+    if any(x.ndim != xs[0].ndim for x in xs):
+        raise ValueError(f"concatenate: {_listed(xs)} must have as many axes as one another{at_user()}")
+    if xs[0].ndim == 0:
+        raise ValueError(f"concatenate: {_listed(xs)} have no axis to be joined along{at_user()}: stack them")
     place = axis_of(axis, xs[0].ndim, "concatenate")
     if any(
         x.shape[:place] + x.shape[place + 1 :] != xs[0].shape[:place] + xs[0].shape[place + 1 :] for x in xs

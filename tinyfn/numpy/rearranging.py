@@ -10,7 +10,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import operators as o
 from ..trace import prims
-from ..trace.array import Array
+from ..trace.array import Array, wrap
 from ..trace.errors import ConcretizationError
 from ..trace.index import reshape as reshaped
 from .common import (
@@ -23,6 +23,7 @@ from .common import (
     cast,
     concatenate_arrays,
     converted,
+    described,
     full_of,
     integer,
     iota,
@@ -145,7 +146,8 @@ def repeat(
     known = np.asarray(repeats).reshape(-1)
     if known.dtype.kind not in "biu" or known.size not in (1, n) or (known < 0).any():
         raise ValueError(
-            f"repeat: {repeats} is not how often, 0 or more, each of {n} elements is repeated{at_user()}"
+            f"repeat of {described(x)}: it takes one number, or one for each of {n} elements along axis {place}, of 0 or more, "
+            f"and is given {described(wrap(known)) if known.size > 1 else known.tolist()}{at_user()}"
         )
     known = np.broadcast_to(known, (n,))
     return take(x, np.repeat(np.arange(n), known), place)

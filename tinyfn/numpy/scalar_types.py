@@ -6,6 +6,7 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace.array import Array
+from ..trace.errors import entry_methods
 from .conversion import asarray
 
 
@@ -68,3 +69,6 @@ bfloat16, float16, float32, float64 = map(ScalarType, dtypes.FLOATS)
     float4_e2m1fn,
 ) = map(ScalarType, dtypes.NARROW_FLOATS)
 complex64, complex128 = ScalarType(dtypes.complex64), ScalarType(dtypes.complex128)
+
+
+entry_methods(ScalarType, "__call__")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..trace import operators as o
 from ..trace.array import Array
+from ..trace.errors import summary
 from ..trace.index import reshape as reshaped
 from ..trace.prims.movement import move_axis
 from ..trace.sint import is_symbolic
@@ -40,8 +41,8 @@ def reshape(a: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     """
     x = operand(a, "reshape")
     sizes: list[Any] = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    if any(isinstance(n, float) for n in sizes):
-        raise TypeError(f"reshape: a shape is made of integers, not {tuple(sizes)}{at_user()}")
+    if wrong := [n for n in sizes if not is_symbolic(n) and not hasattr(n, "__index__")]:
+        raise TypeError(f"a shape is made of integers, not {summary(wrong[0])}")
     sizes = [n if is_symbolic(n) else operator.index(n) for n in sizes]
     unknown = [i for i, n in enumerate(sizes) if not is_symbolic(n) and n == -1]
     if len(unknown) > 1 or any(not is_symbolic(n) and n < -1 for n in sizes):

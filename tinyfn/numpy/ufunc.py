@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any
 
+from ..trace.errors import entry_methods, entry_point
 from .common import ArrayLike, Axis, DTypeLike, no_out
 
 if TYPE_CHECKING:
@@ -123,9 +124,12 @@ class ufunc(partial[Any]):
         return at(self, a, indices, b, inplace)
 
 
+entry_methods(ufunc, "reduce", "accumulate", "reduceat", "outer", "at")
+
+
 def make_ufunc(function: Callable[..., Any], nin: int, nout: int = 1, identity: Any = None) -> ufunc:
     """The function of elements as an object with methods."""
-    made = ufunc(function)
+    made = ufunc(entry_point(function))
     update_wrapper(made, function)
     made.nin, made.nout, made.identity = nin, nout, identity
     return made

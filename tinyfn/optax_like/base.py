@@ -31,7 +31,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators, prims, pytree
 from ..trace.array import Array, as_array
 from ..trace.dtype import DType
-from ..trace.errors import user_line
+from ..trace.errors import entry_methods, user_line
 from .flat import Numbers, Parts, Segments, merge, ravel, select
 from .parameters import Parameters, is_trainable
 from .settings import flag, number, state_dtype
@@ -348,3 +348,6 @@ def _sizes_by_dtype(arrays: Sequence[Array]) -> dict[DType, list[Any]]:
         if is_trainable(array.dtype):
             sizes.setdefault(array.dtype, []).append(array.size)
     return sizes
+
+
+entry_methods(Rule, "init", "step")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from ..trace import pytree
-from ..trace.errors import user_line
+from ..trace.errors import entry_methods, user_line
 from .base import Optimizer, State
 from .parameters import Parameters
 
@@ -150,3 +150,6 @@ def group(label_fn: Callable[[pytree.KeyPath], Label] | Any, optimizers: Mapping
     if not is_mapping or not all(isinstance(o, Optimizer) for o in optimizers.values()):
         raise TypeError(f"group needs a dict from labels to optimizers, not {optimizers!r}; at {user_line()}")
     return Group(label_fn, optimizers)
+
+
+entry_methods(Group, "init", "step")

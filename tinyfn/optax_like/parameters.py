@@ -11,7 +11,7 @@ from ..trace import dtype as dtypes
 from ..trace import operators, pytree
 from ..trace.array import Array, as_array
 from ..trace.dtype import DType
-from ..trace.errors import user_line
+from ..trace.errors import kind_of, user_line
 
 
 class Parameters:
@@ -54,7 +54,8 @@ class Parameters:
         except ValueError as error:
             reason = str(error).removeprefix("structure mismatch ")
         raise ValueError(
-            f"{self.what}: {called} does not have the structure of params: {reason}; at {user_line()}"
+            f"{self.what}: {called} does not have the structure of params: {reason}; at {user_line()}: call it as "
+            f"{'step(params, grads, state)' if self.what.endswith('step') else 'init(params)'}"
         )
 
     def slot(self, slot: Any, shape: tuple[Any, ...], called: str) -> Array:
@@ -73,6 +74,8 @@ class Parameters:
         try:
             given = self.tree.flatten_up_to(grads)
         except ValueError:
+            given = None
+        if given is None:  # not within the handler, which would be shown as another error
             self._explain(grads)
         gradients = [None if g is None else self._gradient(g, i) for i, g in enumerate(given)]
         if all(g is None for g in gradients):
@@ -101,7 +104,7 @@ class Parameters:
             gradient = given if isinstance(given, Array) else as_array(given)
         except TypeError:
             raise TypeError(
-                f"{self.what}: the gradient of {self.where(index)} is a {type(given).__name__}, "
+                f"{self.what}: the gradient of {self.where(index)} is {kind_of(given)}, "
                 f"not an array or None; at {user_line()}"
             ) from None
         if not is_trainable(parameter.dtype):

@@ -7,6 +7,7 @@ kind and is a pure function of it: use a key once, and `split` it or `fold_in` a
 `jax_threefry_partitionable=True`, JAX's default: element i of an array depends on the key and on i alone. Unlike in JAX without
 x64, all 64 bits of a seed count, and dtypes with 64 bits are honoured."""
 
+from ..trace.errors import entry_points
 from .choosing import categorical, choice, permutation
 from .counts import binomial, multinomial, poisson
 from .distributions import (
@@ -46,3 +47,5 @@ __all__ = [
     "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "split", "t",
     "triangular", "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip
+
+entry_points(globals())

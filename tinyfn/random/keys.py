@@ -13,7 +13,7 @@ from ..lax.arguments import ArrayLike, as_shape
 from ..trace import dtype as dtypes
 from ..trace import operators, prims
 from ..trace.array import Array, as_array, own
-from ..trace.errors import user_line
+from ..trace.errors import summary, user_line
 from ..trace.tracing import current_trace
 from .reuse import forget, uses_key
 
@@ -50,6 +50,8 @@ def _words_of_seed(seed: ArrayLike, impl: str | None) -> tuple[Array, Array]:
             raise OverflowError(f"the seed {seed} does not fit into 64 bits; at {user_line()}")
         high, low = (lax.full((), word, dtypes.uint32) for word in (seed >> 32 & WORD - 1, seed & WORD - 1))
         return high, low
+    if isinstance(seed, (str, list, tuple)) or seed is None:
+        raise TypeError(f"a seed is an integer, not {summary(seed)}; at {user_line()}")
     array = operators.operand(seed)
     if not dtypes.is_integer(array.dtype) or array.shape:
         found = dtypes.describe(array.dtype, array.shape)
@@ -191,6 +193,10 @@ def clone(key: ArrayLike) -> Array:
 
 def words_of(name: str, key: ArrayLike) -> tuple[Array, Array]:
     """The two words of one key; raises TypeError, in the name of a function, for anything else."""
+    if isinstance(key, (tuple, list, str)) or key is None:
+        raise TypeError(
+            f"random.{name} takes a key first, not {summary(key)}; at {user_line()}: make one with tinyfn.random.key(seed)"
+        )
     array = key if isinstance(key, Array) else as_array(key)
     typed = array.dtype is dtypes.key
     if not (typed and array.shape == ()) and not (array.dtype is dtypes.uint32 and array.shape == (2,)):

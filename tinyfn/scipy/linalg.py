@@ -25,6 +25,7 @@ from ..numpy.floats import conjugate
 from ..numpy.shapes import matrix_transpose
 from ..trace import operators as o
 from ..trace.array import Array
+from ..trace.errors import entry_points
 
 
 def cholesky(
@@ -351,3 +352,5 @@ __all__ = [
     "svd",
     "toeplitz",
 ]
+
+entry_points(globals())

@@ -46,7 +46,9 @@ class Array:
     weak_type: bool
 
     def __init__(self, *args: Any, **kwargs: Any):
-        raise TypeError("make an array with tinyfn.numpy.array(...)")
+        raise TypeError(
+            f"Array is no constructor; at {user_line()}: make an array with tinyfn.numpy.array(...)"
+        )
 
     @property
     def value(self) -> np.ndarray:
@@ -218,7 +220,7 @@ class Array:
         if value.ndim or value.dtype.kind not in "iu":
             described = dtypes.describe(value.dtype, value.shape)
             raise TypeError(
-                f"only an integer scalar can be used as an index, not {described}; at {user_line()}"
+                f"only an integer scalar can be a Python index, length or count, and {described} is none"
             )
         return int(value)
 
@@ -263,6 +265,11 @@ class Array:
 
     def __reduce__(self) -> Any:
         return _unpickle, (np.asarray(self.value), self.weak_type)
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError(
+            f"arrays are immutable; at {user_line()}: instead of del x[index] write x = tinyfn.numpy.delete(x, index)"
+        )
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
@@ -436,17 +443,18 @@ def as_array(x: Any) -> Array:
     if isinstance(x, (bool, int, float, complex)):  # subclasses, as an IntEnum
         kinds: tuple[Any, ...] = (bool, int, float, complex)
         return as_array(next(t for t in kinds if isinstance(x, t))(x))
-    raise TypeError(
-        f"{type(x).__name__} is not an array or a number; at {user_line()}: use tinyfn.numpy.array(...) on lists"
-    )
+    hint = " (use tinyfn.numpy.array(...) on it first)" if isinstance(x, (list, tuple)) else ""
+    raise TypeError(f"{errors.kind_of(x)} is not an array or a number{hint}")
 
 
-# Operators and methods are functions of the layers above; they are put on the class by name.
-METHODS: dict[str, Callable[..., Any]] = {}
+errors.entry_methods(
+    Array, "__array__", "__bool__", "__complex__", "__contains__", "__delitem__", "__dlpack__", "__float__", "__format__",
+    "__hash__", "__index__", "__init__", "__int__", "__iter__", "__len__", "__reduce__", "__setitem__", "__str__", "item",
+    "tolist",
+)  # fmt: skip
 
 
 def install(methods: dict[str, Callable[..., Any]]) -> None:
-    """Give Array these methods and operators."""
-    METHODS.update(methods)
+    """Give Array these methods and operators, which are functions of the layers above."""
     for name, function in methods.items():
-        setattr(Array, name, function)
+        setattr(Array, name, errors.as_entry_point(function, name))

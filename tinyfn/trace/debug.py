@@ -22,6 +22,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from . import events, switches
+from .errors import entry_methods, user_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -60,7 +61,9 @@ class debug_level:
     def __init__(self, value: int | None):
         global _chosen
         if value is not None and (not isinstance(value, int) or value < 0):
-            raise ValueError(f"the debug level is a number from 0 to 6, or None, not {value!r}")
+            raise ValueError(
+                f"the debug level is a number from 0 to 6, or None, not {value!r}; at {user_line()}"
+            )
         self._before = _chosen
         _chosen = value
         level()
@@ -72,6 +75,9 @@ class debug_level:
         global _chosen
         _chosen = self._before
         level()
+
+
+entry_methods(debug_level, "__init__")
 
 
 class StageTimes:

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import TypePromotionError, user_line
+from .errors import TypePromotionError
 
 DType = np.dtype
 
@@ -119,10 +119,24 @@ def canonical(dtype: Any) -> DType:
     if found is None or found.name not in _BY_NAME:
         if dtype == KEY_NAME or found == key:
             return key
-        raise TypeError(
-            f"{dtype!r} is not a type that arrays can have; at {user_line()}: choose one of {', '.join(_BY_NAME)}"
-        )
+        raise TypeError(_no_dtype(dtype, found))
     return _BY_NAME[found.name]
+
+
+def _no_dtype(given: Any, found: Any) -> str:
+    """Why something is no dtype of arrays, and what may have been meant."""
+    texts = {"U": "text", "S": "text", "O": "Python objects", "M": "dates", "m": "times", "V": "records"}
+    if found is not None and ((found.kind in texts and found.itemsize > 0) or found.kind == "O"):
+        if given is str or not isinstance(given, str):
+            return f"there are no arrays of {texts[found.kind]} ({found}): arrays hold numbers and bools"
+    if isinstance(given, str):
+        import difflib
+
+        meant = difflib.get_close_matches(given, _BY_NAME, 3)
+        if meant:
+            return f"{given!r} is no dtype: is it {' or '.join(map(repr, meant))}?"
+    hint = " (a shape of several sizes is one tuple)" if isinstance(given, int) else ""
+    return f"{given!r} is no dtype{hint}: choose from bool, int32, float32, bfloat16, complex64 and others (see tinyfn.dtypes)"
 
 
 def kind(dtype: DType) -> str:

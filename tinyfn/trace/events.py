@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from . import switches, uop
+from . import switches
 
 
 class Event(NamedTuple):
@@ -46,17 +46,15 @@ def timed(name: str, category: str, **details: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(inherit: Any) -> Iterator[list[Event]]:
-    """Record the events of all threads in this block; `inherit(node, made)` is told what nodes are made of others.
-
-    Raises RuntimeError within such a block."""
+def recorded() -> Iterator[list[Event]]:
+    """Record the events of all threads in this block, while nodes keep their lines; raises RuntimeError within such a block."""
     global recording
     if recording is not None:
         raise RuntimeError("a profile is being recorded already, and there can be one at a time")
     events: list[Event] = []
     with switches.keep_lines():
-        recording, uop.on_rebuild = events, inherit
+        recording = events
         try:
             yield events
         finally:
-            recording = uop.on_rebuild = None
+            recording = None

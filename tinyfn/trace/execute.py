@@ -36,6 +36,8 @@ def evaluate(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
 
 def run_once(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
     """The outputs' values, given the inputs' (and maybe more) in `memo`; intermediate values are dropped when last used."""
+    if switches.checks_values() and not finite.is_quiet():
+        return _watched(outputs, memo)
     order = toposort(outputs, stop=memo)
     uses: dict[UOp, int] = {}
     for node in order:
@@ -44,7 +46,6 @@ def run_once(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
     for node in outputs:
         uses[node] = uses.get(node, 0) + 1
     values = dict(memo)
-    watched = switches.checks_values()
     with np.errstate(all="ignore"):
         for node in order:
             src = node.src
@@ -52,14 +53,40 @@ def run_once(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
                 values[node] = np.asarray(node.value)
                 continue
             values[node] = step(node)(*[values[s] for s in src])
-            if watched and node.op is not OUTPUT:
-                finite.check(node.op.name, [values[s] for s in src], values[node], node)
             for source in src:
                 left = uses[source] - 1
                 uses[source] = left
                 if not left and source not in memo:
                     del values[source]
     return [values[node] for node in outputs]
+
+
+def _watched(outputs: Sequence[UOp], memo: dict[UOp, Any]) -> list[Any]:
+    """The same; raises FloatingPointError if an output has a NaN (or infinity) that is asked for, naming the node that made it.
+
+    That is found from the output back, along values that have one: so what a mask hides is not blamed."""
+    values = dict(memo)
+    with finite.quietly():
+        results = evaluate(outputs, values)
+
+    def is_given(node: UOp) -> bool:
+        return node in memo or node.op is CONST or (len(node.src) == 1 and node.src[0].op is CONST)
+
+    for node in outputs:
+        if finite.found_in(values[node]) is None:
+            continue
+        while True:
+            made = node.src[0] if node.op is OUTPUT else node
+            source = next((s for s in made.src if not is_given(s) and finite.found_in(values[s])), None)
+            if source is None:
+                break
+            node = source
+        if made not in memo and made.op is not CONST:
+            arguments = [values[s] for s in made.src]
+            if made.op.holds_graphs(made.params):
+                step(made)(*arguments)  # which raises for the node within that made it
+            finite.check(made.op.name, arguments, values[made], made)
+    return results
 
 
 class Plan:

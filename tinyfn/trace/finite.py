@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,6 +42,28 @@ def inherit_line(node: UOp, made: Iterable[UOp | None]) -> None:
     if line is not None:
         for new in toposort([n for n in made if n is not None], stop=_lines):
             _lines[new] = line
+
+
+class _Local(threading.local):
+    quiet = False
+
+
+_local = _Local()
+
+
+def is_quiet() -> bool:
+    """Whether results are not looked at, since those of what they are a part of will be."""
+    return _local.quiet
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Within, results are not looked at in this thread."""
+    before, _local.quiet = _local.quiet, True
+    try:
+        yield
+    finally:
+        _local.quiet = before
 
 
 def found_in(value: Any) -> str | None:

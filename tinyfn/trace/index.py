@@ -19,7 +19,7 @@ from . import dtype as dtypes
 from . import operators as o
 from . import prims
 from .array import Array, as_array
-from .errors import ConcretizationError, TracerError, user_line
+from .errors import ConcretizationError, TracerError, kind_of, user_line
 from .index_modes import MODES
 from .sint import is_symbolic
 from .tracing import bind, current_trace
@@ -324,25 +324,27 @@ def _item(item: Any) -> Any:
         if item.dtype is dtypes.bool_:
             return _known_mask(item)
         if not dtypes.is_integer(item.dtype):
-            raise IndexError(
-                f"indices must be integers or bools, not {dtypes.name(item.dtype)}; at {user_line()}"
-            )
+            raise IndexError(_no_index(item))
         return item
     if not isinstance(item, (bool, np.bool_, np.ndarray, list, tuple)):
         try:
             return operator.index(item)
         except TypeError:
             raise TypeError(
-                f"a {kind.__name__} is not an index; at {user_line()}: use integers, slices or arrays"
+                f"{kind_of(item)} is not an index; at {user_line()}: use integers, slices or arrays"
             ) from None
     array = np.asarray(item)
     if array.size == 0 and isinstance(item, (list, tuple)):
         array = array.astype(np.int32)
     if array.dtype.kind not in "biu":
-        raise IndexError(
-            f"indices must be integers or bools, not {dtypes.name(array.dtype)}; at {user_line()}"
-        )
+        raise IndexError(_no_index(array))
     return int(array) if array.ndim == 0 and array.dtype.kind != "b" else array
+
+
+def _no_index(array: Any) -> str:
+    cast = ": cast it with .astype('int32')" if dtypes.is_inexact(array.dtype) else ""
+    found = dtypes.describe(array.dtype, array.shape)
+    return f"an array of indices must be of integers or bools, not {found}; at {user_line()}{cast}"
 
 
 def _known_mask(mask: Array) -> np.ndarray:
@@ -350,7 +352,7 @@ def _known_mask(mask: Array) -> np.ndarray:
         return mask._concrete("use it as a boolean index", ConcretizationError)
     except ConcretizationError as error:
         raise NonConcreteBooleanIndexError(
-            f"{str(error).split(' Instead: ')[0]} The result's shape would depend on it. Instead: choose "
+            f"{str(error).partition('Instead: ')[0].rstrip()} The result's shape would depend on it.\nInstead: choose "
             "with tinyfn.numpy.where(mask, x, other), or take a fixed number: nonzero(mask, size=...)."
         ) from None
 

@@ -16,7 +16,7 @@ from . import dtype as dtypes
 from . import operators as o
 from . import prims
 from .array import Array, as_array, is_scalar, own
-from .errors import user_line
+from .errors import entry_methods, hand_on, is_entry_point, user_line
 from .index import Index, NonConcreteBooleanIndexError
 from .index_modes import Mode, mode_name
 from .tracing import bind, current_trace
@@ -30,14 +30,21 @@ def getitem(x: Array, index: Any) -> Array:
     """The elements of x at an index, as NumPy's; raises IndexError for a static index that is out of bounds.
 
     Positions in an Array of ours are moved within bounds."""
-    if type(x) is Array and current_trace() is None:
-        kind = type(index)
-        if kind in _SIMPLE or (kind is tuple and _SIMPLE.issuperset(map(type, index))):
-            try:
-                return own(x.value[index], x.weak_type)
-            except IndexError:
-                pass  # to be raised again with a better message
-    return read(x, index, None, None)
+    try:
+        if type(x) is Array and current_trace() is None:
+            kind = type(index)
+            if kind in _SIMPLE or (kind is tuple and _SIMPLE.issuperset(map(type, index))):
+                try:
+                    return own(x.value[index], x.weak_type)
+                except IndexError:
+                    pass  # to be raised again with a better message
+        return read(x, index, None, None)
+    except BaseException as error:
+        hand_on(error, "getitem", (x, index), {})
+        raise
+
+
+is_entry_point(getitem)
 
 
 def read(x: Array, index: Any, mode: Mode, fill_value: Any) -> Array:
@@ -180,6 +187,9 @@ class At:
 
     def __init__(self, array: Array):
         self._array = array
+
+    def __call__(self, *index: Any) -> Any:
+        raise TypeError(f"x.at is indexed, not called; at {user_line()}: write x.at[index].set(value)")
 
     def __getitem__(self, index: Any) -> AtIndex:
         return AtIndex(self._array, index)
@@ -374,6 +384,10 @@ class AtIndex:
         """
         current = read(self._array, self._index, "clip" if mode is not None else None, None)
         return _update(self._array, self._index, function(current), "set", mode)
+
+
+entry_methods(At, "__call__", "__getattr__")
+entry_methods(AtIndex)
 
 
 def _ones(x: Array) -> Array:

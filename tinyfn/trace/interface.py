@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from . import dtype as dtypes
 from . import pytree
-from .errors import user_line
+from .errors import entry_methods, user_line
 from .graph import Graph
 from .pytree import TreeDef
 from .sint import prod
@@ -57,6 +57,9 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.name(self.dtype)})"
 
 
+entry_methods(ShapeDtypeStruct, "__init__")
+
+
 class Interface(NamedTuple):
     """The trees of (args, kwargs) and of the result, and what their leaves are. Static arguments are not among them."""
 
@@ -83,8 +86,8 @@ class Interface(NamedTuple):
         Whether they are weak, as Python's numbers are, does not matter: it took part in the choice of dtypes."""
         if tree != self.in_tree:
             raise TypeError(
-                f"the {made} {self.name} is called with arguments of another structure at {user_line()}: {tree}, but it was "
-                f"{made} for {self.in_tree}"
+                f"the {made} {self.name} is called with arguments of another structure at {user_line()}: "
+                f"{pytree.spelled(tree)}, but it was {made} for {pytree.spelled(self.in_tree)}"
             )
         differences = [
             f"argument `{name}` is {dtypes.describe(a.dtype, a.shape)}, but it was {made} for "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from . import prims, sint, switches
+from . import errors, prims, sint, switches
 from .array import Array, as_array, from_scalar, install, is_scalar, wrap
 from .dtype import DType
 from .errors import TypePromotionError, user_line
@@ -407,6 +407,11 @@ _COMPARISONS = {
 }
 
 
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod", "pow": "**",
+    "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
 _OPERANDS = (Array, np.ndarray, np.generic, bool, int, float, complex)
 _OFTEN = frozenset((Array, int, float))  # saves the slower isinstance
 
@@ -415,23 +420,45 @@ def _is_operand(x: Any) -> bool:
     return isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__")
 
 
-def _operator(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+# What no operator makes an array of, neither here nor by a method of its own. (`[0] * n` is a list, for an integer n.)
+_REFUSED = (list, tuple, dict, set, str, bytes, type(None))
+
+
+def _other(symbol: str, self: Array, other: Any) -> Any:
+    """What an operator gives for something that is no operand: NotImplemented, or an error that says what to do."""
+    repeats = symbol == "*" and self.ndim == 0 and isinstance(other, (list, tuple, str, bytes))
+    if symbol in ("==", "!=") or repeats or not isinstance(other, _REFUSED):
+        return NotImplemented
+    hint = ": use tinyfn.numpy.array(...) on it first" if isinstance(other, (list, tuple)) else ""
+    raise TypeError(
+        f"{described(self)} {symbol} {errors.kind_of(other)}: operators take arrays and numbers; at {user_line()}{hint}"
+    )
+
+
+def _operator(function: Callable[..., Any], symbol: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator's method. It is an entry point by itself, since a wrapper would cost a fifteenth of what it takes."""
+
     def apply(self: Array, other: Any) -> Any:
-        return function(self, other) if type(other) in _OFTEN or _is_operand(other) else NotImplemented
+        try:
+            if type(other) in _OFTEN or _is_operand(other):
+                return function(other, self) if swapped else function(self, other)
+            return _other(symbol, self, other)
+        except BaseException as error:
+            errors.hand_on(error, function.__name__, (other, self) if swapped else (self, other), {})
+            raise
 
-    return apply
-
-
-def _swapped(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def apply(self: Array, other: Any) -> Any:
-        return function(other, self) if type(other) in _OFTEN or _is_operand(other) else NotImplemented
-
-    return apply
+    return errors.is_entry_point(apply)
 
 
 install(
-    {f"__{name}__": _operator(function) for name, function in {**_OPERATORS, **_COMPARISONS}.items()}
-    | {f"__r{name}__": _swapped(function) for name, function in _OPERATORS.items()}
+    {
+        f"__{name}__": _operator(function, _SYMBOLS[name])
+        for name, function in {**_OPERATORS, **_COMPARISONS}.items()
+    }
+    | {
+        f"__r{name}__": _operator(function, _SYMBOLS[name], swapped=True)
+        for name, function in _OPERATORS.items()
+    }
     | {
         "__neg__": negative,
         "__abs__": absolute,

@@ -136,6 +136,10 @@ class Primitive:
         """Whether a node with these parameters does more than to give its results. Then `family` is "structured"."""
         return False
 
+    def holds_graphs(self, params: dict[str, Any]) -> bool:
+        """Whether a node with these parameters runs graphs, without effects, which may run again to look into them."""
+        return False
+
     def axis_names(self, params: dict[str, Any]) -> frozenset[Any]:
         """The named axes that a node with these parameters is about. Then `family` is "collective" or "structured"."""
         return frozenset()
@@ -285,7 +289,7 @@ class Elementwise(Primitive):
             if other.dtype is not first.dtype or other.shape != first.shape:
                 raise TypeError(f"{self.name} needs arguments of one dtype and shape, not {spell(args)}")
         if dtypes.kind(first.dtype) not in self.kinds or first.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(_refusal(self.name, first.dtype, self.kinds))
+            raise TypeError(_refusal(self.name, args, self.kinds))
         return self.result or first.dtype, first.shape
 
     def partial(self, index: int, out: UOp, *args: UOp, **params: Any) -> UOp | int | None:
@@ -416,15 +420,16 @@ class Multilinear(Linear):
         return add_tangents(terms)
 
 
-def _refusal(name: str, dtype: DType, kinds: Sequence[str]) -> str:
+def _refusal(name: str, args: Sequence[Any], kinds: Sequence[str]) -> str:
     """That an op does not take a dtype, what it does take, and a cast to that."""
+    dtype = args[0].dtype
     casts = {"float": "float32", "signed": "int32", "bool": "bool"}
     cast = next((f".astype('{target}')" for kind, target in casts.items() if kind in kinds), "another dtype")
     if dtypes.kind(dtype) == "complex" and "complex" not in kinds:
         cast = ".real, or its magnitude"
     elif dtypes.kind(dtype) == "bool" and "signed" in kinds:
         cast = ".astype('int32'), or logic: ~x, x ^ y"
-    return f"{name} does not accept {dtypes.name(dtype)}: it works on {'/'.join(kinds)} arrays (take {cast})"
+    return f"{name} does not accept {spell(args)}: it works on {'/'.join(kinds)} arrays (take {cast})"
 
 
 class Reduction(Primitive):
@@ -437,7 +442,7 @@ class Reduction(Primitive):
 
     def out(self, x: Any, *, axes: tuple[int, ...]) -> tuple[DType, tuple[Any, ...]]:
         if dtypes.kind(x.dtype) not in self.kinds or x.dtype in dtypes.NARROW_FLOATS:
-            raise TypeError(_refusal(self.name, x.dtype, self.kinds))
+            raise TypeError(_refusal(self.name, [x], self.kinds))
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.ndim for axis in axes):
             raise ValueError(
                 f"{self.name} over axes {axes} of {spell([x])}: axes must be distinct and in 0..{x.ndim - 1}"

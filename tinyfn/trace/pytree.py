@@ -52,14 +52,16 @@ from .pytree_paths import (
     _raise_mismatch,
     _reject_cycles,
     _take,
+    difference,
+    spelled,
 )
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "IsLeaf", "KeyPath", "Partial", "SequenceKey", "TreeDef",
-    "all", "broadcast", "broadcast_prefix", "flatten", "flatten_with_path", "keystr", "leaves",
+    "all", "broadcast", "broadcast_prefix", "difference", "flatten", "flatten_with_path", "keystr", "leaves",
     "leaves_with_path", "map", "map_with_path", "reduce", "reduce_associative", "register_dataclass", "register_pytree_node",
     "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
-    "register_static", "static", "structure", "transpose", "unflatten",
+    "register_static", "spelled", "static", "structure", "transpose", "unflatten",
 ]  # fmt: skip
 
 # Structures

@@ -93,6 +93,33 @@ def _short(value: Any) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
+def spelled(treedef: TreeDef) -> str:
+    """A structure in a message."""
+    text = repr(treedef).removeprefix("PyTreeDef(")[:-1]
+    if text in ("*", "None"):
+        return {"*": "an array", "None": "None"}[text]
+    return f"{text if len(text) <= 200 else text[:197] + '...'} (where * is an array)"
+
+
+def difference(expected: TreeDef, found: TreeDef, root: str = "") -> str:
+    """Where another structure of arrays, which may have a name, differs from what was expected, and how."""
+    from .pytree import structure, unflatten
+
+    text = "at the root: other metadata"
+    try:
+        subtrees = expected.flatten_up_to(unflatten(found, [0] * found.num_leaves))
+    except ValueError as error:
+        text = str(error).removeprefix("structure mismatch ").replace("a leaf of type int", "an array")
+    else:
+        leaf = structure(0)
+        for path, subtree in zip(_leaf_paths(expected), subtrees, strict=True):
+            if structure(subtree) != leaf:
+                text = f"{_where(path)}: expected an array, found {spelled(structure(subtree))}"
+                break
+    where, _, what = text.removeprefix("at ").partition(": ")
+    return f"at `{root}{'' if where == 'the root' else where}`: {what}" if root else text
+
+
 def _where(path: KeyPath) -> str:
     return f"at {keystr(path)}" if path else "at the root"
 

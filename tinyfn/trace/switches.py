@@ -8,9 +8,12 @@ environment variable, `TINYFN_DEBUG_NANS=1`. They hold for all threads.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from .errors import entry_methods, user_line
 
 # Whether a jitted function may not take the shortest path to its program: for call paths that can't ask for more.
 general_path = False
@@ -28,7 +31,7 @@ class _Switch:
 
     def __init__(self, value: bool = True):
         if not isinstance(value, bool):
-            raise TypeError(f"{type(self).__name__} takes True or False, not {value!r}")
+            raise TypeError(f"{type(self).__name__} takes True or False, not {value!r}; at {user_line()}")
         self._before = type(self).is_on
         type(self).is_on = value
         _update()
@@ -115,8 +118,9 @@ class explain_cache_misses(_Switch):
 class debug_nans(_Switch):
     """Raise FloatingPointError for the first operation that makes a NaN; it names the operation, shapes and your line.
 
-    A jitted function whose results have one runs again, one operation at a time, to find it. A NaN that no result shows,
-    such as in the branch that `where` does not take, is found by an operation that is not jitted alone.
+    A transformed function (by jit, grad, vmap, ...) or a loop whose results have one is looked into for the operation that made
+    it; a jitted function is traced and run again for this. A NaN that no result shows, as in the branch that `where` does not
+    take, is an error only where a single operation outside of all those makes it.
 
     >>> try:
     ...     with tinyfn.debug_nans():
@@ -153,7 +157,9 @@ class _Choice:
 
     def __init__(self, value: str):
         if value not in self.choices:
-            raise ValueError(f"{type(self).__name__} takes one of {', '.join(self.choices)}, not {value!r}")
+            raise ValueError(
+                f"{type(self).__name__} takes one of {', '.join(self.choices)}, not {value!r}; at {user_line()}"
+            )
         self._before = type(self).chosen
         type(self).chosen = value
         _update()
@@ -240,6 +246,12 @@ def _update() -> None:
         or numpy_dtype_promotion.chosen != "standard"
         or numpy_rank_promotion.chosen != "allow"
     )
+    if keeps_lines() or "tinyfn.trace.finite" in sys.modules:
+        from . import finite, uop
+
+        uop.on_rebuild = finite.inherit_line if keeps_lines() else None
 
 
+entry_methods(_Switch, "__init__")
+entry_methods(_Choice, "__init__")
 _update()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -164,8 +164,7 @@ class Tracer(Array):
         if _state.evaluates_now and _state.trace is None and not self.context.closed:
             raise errors.ConcretizationError(
                 f"at {errors.user_line()}: within ensure_compile_time_eval operations take known arrays, but one of them is a "
-                f"traced {dtypes.describe(self.dtype, self.shape)} of {self.context.function_name} (under "
-                f"{self.context.transform}): do what depends on it outside of that block"
+                f"traced {dtypes.describe(self.dtype, self.shape)} in {self.context}: do what depends on it outside of that block"
             )
         return self._concrete("take its value", errors.ConcretizationError)
 
@@ -192,9 +191,8 @@ class Tracer(Array):
     def leaked(self) -> errors.UnexpectedTracerError:
         """The error of using it after its function has ended."""
         return errors.UnexpectedTracerError(
-            f"at {errors.user_line()}: a traced {dtypes.describe(self.dtype, self.shape)} of {self.context.function_name} "
-            f"(under {self.context.transform}) is used after that function had ended. It was kept in a global, an "
-            "attribute or a list; return it from the function instead"
+            f"at {errors.user_line()}: a traced {dtypes.describe(self.dtype, self.shape)} in {self.context} is used after that "
+            "function had ended. It was kept in a global, an attribute or a list; return it from the function instead"
         )
 
     def is_deleted(self) -> bool:
@@ -235,20 +233,44 @@ _REASONS = {
     "map": "the function is traced once, for all elements",
     "cond": "branches are traced before one of them is chosen",
     "switch": "branches are traced before one of them is chosen",
+    "custom_jvp": "the rule is traced when the function is called, before there are tangents",
+    "custom_vjp": "the rule is traced when the function is called, before there are cotangents",
+    "custom_vmap": "the rule is traced for all lanes at once",
 }
 _FIXES: dict[type[Exception], str] = {
     errors.TracerBoolConversionError: (
         "choose with tinyfn.numpy.where or tinyfn.lax.cond, loop with tinyfn.lax.while_loop, take tinyfn.numpy.minimum, "
-        "maximum or sort instead of Python's min, max or sorted"
+        "maximum or sort instead of Python's min, max or sorted, x.any() or x.all() instead of any or all, "
+        "tinyfn.checks.check instead of assert"
     ),
-    errors.TracerArrayConversionError: "use tinyfn.numpy instead of NumPy in the function",
-    errors.TracerIntegerConversionError: "make it a Python number before the function is traced",
-    errors.ConcretizationError: "return it from the function and look at it outside",
+    errors.TracerArrayConversionError: (
+        "use tinyfn.numpy instead of NumPy in the function, or call NumPy through tinyfn.pure_callback"
+    ),
+    errors.TracerIntegerConversionError: (
+        "loop with tinyfn.lax.fori_loop instead of range, index tinyfn.numpy.array(...) instead of a list, take a part of "
+        "fixed size with tinyfn.lax.dynamic_slice"
+    ),
+    errors.ConcretizationError: (
+        "compute with tinyfn.numpy instead of Python's float and math, print with tinyfn.debug.print, or return it from the "
+        "function and look at it outside"
+    ),
 }
-_ALTERNATIVES = {
-    "jit": "list the argument in static_argnames of jit if it is a setting rather than data",
-    "vmap": "do not map the argument (None in in_axes) if all lanes share it",
-}
+_HAVE_AUX = ("grad", "value_and_grad", "jvp", "vjp", "linearize", "jacfwd", "jacrev")
+_SHOWN = 5  # so many of the arguments that are to blame are named
+
+
+def _alternative(owner: Trace, names: Sequence[str], nodes: Sequence[UOp]) -> str:
+    """What else can be done, by the transform for which the value is not known, and the arguments that it depends on."""
+    if owner.transform == "vmap":
+        return "do not map the argument (None in in_axes) if all lanes share it"
+    if owner.transform == "jit" and names and not any(node.shape for node in nodes):
+        if all(name.isidentifier() for name in names) and len(names) <= _SHOWN:
+            return f"jit it with static_argnames={list(names)!r}, if that is a setting rather than data"
+        return (
+            "if that is a setting rather than data, make it static: by static_argnames or static_argnums of jit, or in a "
+            "dataclass by tinyfn.tree.static()"
+        )
+    return "compute it outside and pass it in"
 
 
 class Trace:
@@ -261,18 +283,23 @@ class Trace:
         "axes_used",
         "captured",
         "closed",
+        "code",
         "function_name",
         "inputs",
         "known",
         "namer",
         "parent",
+        "runs_later",
         "token",
         "transform",
     )
 
-    def __init__(self, transform: str, function_name: str):
+    def __init__(self, transform: str, function: Callable[..., Any], runs_later: bool):
         self.transform = transform
-        self.function_name = function_name
+        self.function_name = describe_function(function)
+        self.code = errors.code_of(function)
+        # Whether it is traced for other values than those that are there now, so that an effect must not happen now.
+        self.runs_later: bool = runs_later or (_state.trace is not None and _state.trace.runs_later)
         self.parent = parent = _state.trace
         # The named axes that can be used in it, and those outside of it that were looked for (None: not found).
         self.axes: Mapping[Any, BoundAxis] = _NO_AXES if parent is None else parent.axes
@@ -289,6 +316,11 @@ class Trace:
         # The name of the i-th argument, worked out only when it is needed.
         self.namer: Callable[[int], str] | None = None
         self._memo: dict[UOp, Any] = {}
+
+    def __str__(self) -> str:
+        """`jit of loss (file.py:12)`, for messages."""
+        file = "" if self.code is None else f" ({self.code.co_filename}:{self.code.co_firstlineno})"
+        return f"{self.transform} of {self.function_name}{file}"
 
     def new_input(
         self, dtype: dtypes.DType, shape: tuple[Any, ...], weak: bool, known: Array | None
@@ -337,8 +369,7 @@ class Trace:
         if node not in memo:
             for source in toposort([node], stop=memo):
                 if source.op is not INPUT:
-                    # What lanes compute together is known when there are lanes.
-                    if isinstance(source.op, Primitive) and source.op.family == "collective":
+                    if isinstance(source.op, Primitive) and self._is_for_later(source.op, source):
                         unknown.append(source)
                 else:
                     array = self.known.get(source)
@@ -355,6 +386,12 @@ class Trace:
                 return None
             execute.evaluate([node], memo)
         return np.asarray(memo[node])
+
+    def _is_for_later(self, op: Primitive, node: UOp) -> bool:
+        """Whether it can't be computed now: what lanes compute together, and effects that happen whenever a function runs."""
+        if op.family == "structured":
+            return self.runs_later and op.has_effects(node.params)
+        return op.family == "collective"
 
     def perform(self, primitive: Primitive, args: Sequence[UOp], params: dict[str, Any]) -> list[UOp]:
         """The results of an op with effects, which come after those before."""
@@ -387,18 +424,29 @@ class Trace:
         owner: Trace = self
         while not any(node in owner.inputs for node in unknown) and owner.parent is not None:
             owner = owner.parent
-        places = sorted(owner.inputs.index(n) for n in unknown if owner.namer and n in owner.inputs)
-        blamed_arguments = [f"`{owner.namer(place)}`" for place in places] if owner.namer else []
-        several = "s" if len(blamed_arguments) > 1 else ""
-        names = [f"argument{several} {', '.join(blamed_arguments)}"] if blamed_arguments else []
-        names += [f"a {n.op.name} over {_described_axes(n)}" for n in unknown if n.op is not INPUT]
+        places = sorted([owner.inputs.index(n) for n in unknown if owner.namer and n in owner.inputs])
+        arguments = [owner.namer(place) for place in places] if owner.namer else []
+        names = []
+        if arguments:
+            shown = ", ".join([f"`{name}`" for name in arguments[:_SHOWN]])
+            rest = f" and {len(arguments) - _SHOWN} more" if len(arguments) > _SHOWN else ""
+            names.append(f"argument{'s' if len(arguments) > 1 else ''} {shown}{rest}")
+        names += [_described_later(n) for n in unknown if n.op is not INPUT]
         blamed = f"it depends on {', '.join(names)}" if names else "it depends on traced values"
         reason = _REASONS.get(owner.transform, "its value is not known while the function is traced")
-        alternative = _ALTERNATIVES.get(owner.transform, "compute it outside and pass it in")
+        alternative = _alternative(owner, arguments, [owner.inputs[place] for place in places])
         return (
-            f"at {errors.user_line()}: can't {attempt}: it is a traced {dtypes.describe(x.dtype, x.shape)} in "
-            f"{owner.transform} of {owner.function_name}, and {blamed}; {reason}. Instead: {_FIXES[error]}, or {alternative}."
+            f"at {errors.user_line()}: can't {attempt}: it is a traced {dtypes.describe(x.dtype, x.shape)} in {owner}, and "
+            f"{blamed}; {reason}.\nInstead: {_FIXES[error]}; or {alternative}."
         )
+
+
+def _described_later(node: UOp) -> str:
+    """What a value depends on that is no argument."""
+    op: Any = node.op
+    if op.family == "collective":
+        return f"a {op.name} over {_described_axes(node)}"
+    return f"what {getattr(node.params.get('called'), 'label', op.name)} gives"
 
 
 def _described_axes(node: UOp) -> str:
@@ -456,11 +504,14 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
         errors.add_line(error)
         raise
     begin = time.perf_counter() if events.recording is not None else 0.0
-    with np.errstate(all="ignore"):
+    looks = switches.general_path and switches.checks_values() and not finite.is_quiet()
+    with np.errstate(all="ignore"), finite.quietly() if looks else _NOTHING:
         result = primitive.reference(*values, **params)
     if events.recording is not None:
         events.record(primitive.name, "eager", begin, time.perf_counter() - begin, line=errors.user_line())
-    if switches.general_path and switches.checks_values():
+    if looks:
+        if primitive.holds_graphs(params) and any(map(finite.found_in, result)):
+            primitive.reference(*values, **params)  # which raises for the operation within that made it
         finite.check(primitive.name, values, result)
     if type(result) is list:
         return [own(r) for r in result]
@@ -469,6 +520,7 @@ def bind(primitive: Primitive, args: tuple[Array, ...], params: dict[str, Any]) 
     return array
 
 
+_NOTHING = nullcontext()
 hooks.bind = bind
 
 
@@ -538,7 +590,7 @@ def trace_function(
 
     The function may look at the values of those arguments that have one in `known`. What is in `closure` counts as
     closed over from the start, in that order. `axes` are the sizes of further named axes that it can use."""
-    trace = Trace(transform, describe_function(function))
+    trace = Trace(transform, function, known is None)
     if axes:
         bound = {name: BoundAxis(size, trace.function_name, trace) for name, size in axes.items()}
         trace.axes = {**trace.axes, **bound}
@@ -558,7 +610,7 @@ def trace_function(
             leaves, out_tree = pytree.flatten(pytree.map(lambda x: _Void.of(x, trace), result))
         outputs, weak = [], []
         for i, leaf in enumerate(leaves):
-            array = result_array(leaf, partial(_result_path, result, i), function)
+            array = result_array(leaf, partial(_result_path, result, i), function, transform)
             outputs.append(trace.lift(array))
             weak.append(array.weak_type)
         if trace.token is not None:
@@ -621,7 +673,9 @@ def tree_of_nothing(tree: Any) -> Any:
     return pytree.structure(_Nothing(tree, 0))
 
 
-def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any]) -> Array:
+def result_array(
+    leaf: Any, path: Callable[[], str], function: Callable[..., Any], transform: str = ""
+) -> Array:
     """A leaf of a function's result as an array; raises TypeError naming where in the result it is."""
     if isinstance(leaf, Array):
         return leaf
@@ -632,9 +686,13 @@ def result_array(leaf: Any, path: Callable[[], str], function: Callable[..., Any
     try:
         return as_array(leaf)
     except TypeError:
+        with_aux = (
+            "return it through has_aux=True" if transform in _HAVE_AUX else "keep it outside of the function"
+        )
         raise TypeError(
-            f"{describe_function(function)} returned a {type(leaf).__name__}{path()}, which is neither an array, a number "
-            f"nor a container of those; at {errors.user_line()}: return it through has_aux, or register its class as a pytree"
+            f"{transform}{' of ' if transform else ''}{describe_function(function)}: it returned {errors.kind_of(leaf)}{path()}, "
+            f"which is neither an array, a number nor a container of those; at {errors.user_line()}: {with_aux}, or register its "
+            "class as a pytree"
         ) from None
 
 
@@ -660,9 +718,6 @@ def apply(
         if graph.has_effects and trace.token is not None:
             lifted[hooks.start()] = trace.token
         nodes = substitute([*graph.outputs, *(memo or ())], lifted)
-        if switches.general_path and switches.keeps_lines():
-            for node, new in zip(order := graph.nodes(), substitute(order, lifted), strict=True):
-                finite.inherit_line(node, [new])
         count = len(graph.outputs)
         if graph.has_effects:
             trace.token = hooks.join(nodes[:count])

@@ -220,7 +220,7 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     return new
 
 
-# Told of each node that is rebuilt, and the node that it became: while a profile is recorded, which asks for nodes' lines.
+# Told of each node that is rebuilt, and the node that it became, while nodes keep their lines; see `switches`.
 on_rebuild: Callable[[UOp, tuple[UOp, ...]], None] | None = None
 
 

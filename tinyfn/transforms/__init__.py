@@ -1,5 +1,6 @@
 """The transforms: graph in, graph out."""
 
+from ..trace.errors import entry_points
 from .closures import closure_convert
 from .custom_jvp import custom_jvp
 from .custom_vjp import custom_gradient, custom_vjp
@@ -37,3 +38,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+entry_points(globals())

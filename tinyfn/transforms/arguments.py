@@ -11,7 +11,7 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array, wrap
-from ..trace.errors import user_line
+from ..trace.errors import kind_of, summary, user_line
 from ..trace.tracing import describe_function, is_float0
 
 
@@ -57,6 +57,21 @@ def stand_in(wrapper: Any, function: Callable[..., Any]) -> None:
     update_wrapper(wrapper, function, updated=())
 
 
+def tree_names(function: Callable[..., Any], position: int, tree: Any) -> list[str]:
+    """The same for one positional argument of this structure."""
+    root = positional_name(function, position)
+    paths = pytree.flatten_with_path(pytree.unflatten(tree, range(tree.num_leaves)))[0]
+    return [root + pytree.keystr(path) for path, _ in paths]
+
+
+def check_function(transform: str, function: Any, role: str = "") -> None:
+    """Raise TypeError for what can't be called."""
+    if not callable(function):
+        raise TypeError(
+            f"{transform} takes a function{role}, not {type(function).__name__}; at {user_line()}"
+        )
+
+
 class Arguments:
     """The leaves of a call's arguments as arrays, and how to put them together again."""
 
@@ -71,6 +86,7 @@ class Arguments:
         indices: Sequence[int] | None = None,
         convert: Callable[[Any], Any] = as_array,
     ):
+        check_function(transform, function)
         leaves, self.tree = pytree.flatten((tuple(args), kwargs))
         # Where there are zeros of float0: for transforms they are bools, which have no derivative either.
         self.voids = [i for i, leaf in enumerate(leaves) if is_float0(leaf)]
@@ -94,10 +110,20 @@ class Arguments:
             return convert(leaf)
         except TypeError:
             pass
-        hint = "; pass it as a static argument (static_argnames)" if transform == "jit" else ""
+        if isinstance(leaf, np.ndarray):
+            found, hint = f"an array of {leaf.dtype}, and arrays hold numbers and bools", ""
+        else:
+            found = f"{kind_of(leaf)}, not an array, a number or a container of those"
+            advice = []
+            if type(leaf).__module__ != "builtins":
+                advice.append(
+                    "register its class as a pytree (tinyfn.tree.register_dataclass) if it holds arrays"
+                )
+            if transform == "jit":
+                advice.append("pass it as a static argument (static_argnames)")
+            hint = f": {', or '.join(advice)}" if advice else ""
         raise TypeError(
-            f"{transform} of {describe_function(function)}: argument `{self.names()[index]}` is a {type(leaf).__name__}, not an "
-            f"array, a number or a container of those{hint}; at {user_line()}"
+            f"{transform} of {describe_function(function)}: argument `{self.names()[index]}` is {found}; at {user_line()}{hint}"
         )
 
     def signature(self) -> tuple[Any, ...]:
@@ -137,7 +163,8 @@ def normalize_positions(
         if not -count <= position < count:
             raise ValueError(
                 f"{what} of {describe_function(function)} includes {position}, but it is called with {count} positional "
-                f"arguments; at {user_line()}"
+                f"argument{'' if count == 1 else 's'}; at {user_line()}: positions count from 0, and what is passed by name "
+                "has none"
             )
         result.append(int(position) % count)
     if len(set(result)) != len(result):
@@ -158,6 +185,11 @@ def marked_arguments(
 
     `what` is the option's name without `_argnums` and `_argnames`. Raises ValueError for a parameter that is not there."""
     positions = [] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
+    if wrong := [p for p in positions if not hasattr(p, "__index__")]:
+        raise TypeError(
+            f"{transform} of {describe_function(function)}: {what}_argnums are integers, not {summary(wrong[0])}; at "
+            f"{user_line()}: names go into {what}_argnames"
+        )
     keywords = [] if names is None else [names] if isinstance(names, str) else list(names)
     if not positions and not keywords:
         return frozenset(), frozenset()
@@ -250,7 +282,7 @@ def with_aux(function: Callable[..., Any], transform: str) -> tuple[Callable[...
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(
                 f"{transform} of {describe_function(function)} with has_aux=True: the function must return a pair "
-                f"(value, auxiliary data), not {type(result).__name__}; at {user_line()}"
+                f"(value, auxiliary data), not {summary(result)}; at {user_line()}"
             )
         value, aux = result
         leaves, tree = pytree.flatten(aux)
@@ -276,7 +308,6 @@ def restore_aux(memory: list[Any], arrays: Sequence[Any]) -> Any:
 
 
 __all__ = [
-    "Arguments", "argument_names", "as_tuple", "check_differentiable", "float0_zeros", "marked_arguments", "normalize_positions",
-    "positional_name", "restore_aux",
-    "with_aux", "with_float0",
+    "Arguments", "argument_names", "as_tuple", "check_differentiable", "check_function", "float0_zeros", "marked_arguments",
+    "normalize_positions", "positional_name", "restore_aux", "tree_names", "with_aux", "with_float0",
 ]  # fmt: skip

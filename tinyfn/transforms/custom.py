@@ -18,7 +18,7 @@ from typing import Any, cast
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array, as_array
-from ..trace.errors import user_line
+from ..trace.errors import entry_methods, user_line
 from ..trace.graph import Graph
 from ..trace.operators import full
 from ..trace.tracing import (
@@ -34,7 +34,7 @@ from ..trace.tracing import (
     tracing_rules,
 )
 from ..trace.uop import UOp
-from .arguments import Arguments, as_tuple, normalize_positions, stand_in, with_float0
+from .arguments import Arguments, as_tuple, check_function, normalize_positions, stand_in, with_float0
 from .closures import union, with_closure
 from .custom_ops import NO_ZEROS, Rules, RulesByZeros
 
@@ -54,6 +54,7 @@ class Custom:
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ):
+        check_function(self.kind, function)
         stand_in(self, function)
         self.function = function
         self.nondiff_argnums = as_tuple(nondiff_argnums)
@@ -112,7 +113,13 @@ class Custom:
         return any(dtypes.is_inexact(a.dtype) for a in (*given.arrays, *primal.graph.captured))
 
     def _trace_rule(
-        self, rule: Callable[..., Any], arguments: Sequence[Any], rebuild: Any, calls: Any, known: Any = None
+        self,
+        rule: Callable[..., Any],
+        arguments: Sequence[Any],
+        rebuild: Any,
+        calls: Any,
+        namer: Callable[[int], str],
+        known: Any = None,
     ) -> Traced:
         """The graph of a rule, in which calls of the function itself are treated as `calls` says.
 
@@ -133,9 +140,9 @@ class Custom:
             with tracing_rules({**({} if late else traced_rules()), self: own}):
                 return rule(*args)
 
-        run.__name__ = rule.__name__
+        run.__name__, run.__wrapped__ = rule.__name__, rule  # type: ignore[attr-defined]
         return trace_function(
-            run, self.kind, arguments, rebuild, None, None if late else known, calls if late else (),
+            run, self.kind, arguments, rebuild, namer, None if late else known, calls if late else (),
             calls.axes if late else None,
         )  # fmt: skip
 
@@ -285,7 +292,8 @@ def matching(what: str, tree: Any, nodes: Sequence[UOp], value: Any, every: bool
     leaves, found_tree = pytree.flatten(value)
     if found_tree != tree:
         raise TypeError(
-            f"{what} with the structure {found_tree}, but the function's value has {tree}; at {user_line()}"
+            f"{what} with the structure {pytree.spelled(found_tree)}, but the function's value has "
+            f"{pytree.spelled(tree)}; at {user_line()}"
         )
     result = []
     for leaf, node in zip(leaves, nodes, strict=True):
@@ -303,3 +311,6 @@ def matching(what: str, tree: Any, nodes: Sequence[UOp], value: Any, every: bool
             raise TypeError(f"{what} {found}, but the function's value is {expected}; at {user_line()}")
         result.append(array if array.dtype is node.dtype else prims.convert(array, dtype=node.dtype))
     return result
+
+
+entry_methods(Custom, "__init__")

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..trace import dtype as dtypes
 from ..trace import pytree
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_methods, entry_point, user_line
 from ..trace.prim import Aval
 from ..trace.tracing import Traced, current_trace, trace_function
-from .arguments import Arguments
+from .arguments import Arguments, check_function, tree_names
 from .closures import with_closure
 from .custom import Custom, matching, one_at_a_time, results_of, with_zeros
 from .custom_ops import NO_ZEROS, custom_jvp_call
@@ -53,6 +53,7 @@ class custom_jvp(Custom):
         >>> tinyfn.jvp(product, (2.0, 3.0), (1.0, 0.0))
         (Array(6., dtype=float32), Array(3., dtype=float32))
         """
+        check_function("defjvp", rule)
         self._rule, self.symbolic_zeros = rule, symbolic_zeros
         return rule
 
@@ -104,7 +105,7 @@ class custom_jvp(Custom):
         def call(*diff: Any) -> Any:
             return self.function(*self._merge(nondiff, diff))
 
-        call.__name__ = self.__name__
+        call.__name__, call.__wrapped__ = self.__name__, self.function  # type: ignore[attr-defined]
         primal = trace_function(call, "custom_jvp", given.arrays, given.rebuild, given.name, given.arrays)
         if not self._has_derivative(given, primal):
             return self.function(*args)
@@ -120,7 +121,7 @@ class custom_jvp(Custom):
                 )
             return self._checked_tangents(primal, pair[1])
 
-        rule.__name__ = f"jvp_rule_{self.__name__}"
+        rule.__name__, rule.__wrapped__ = f"jvp_rule_{self.__name__}", self._rule  # type: ignore[attr-defined]
         known = [*given.arrays, *[None] * len(tangents)]
 
         def trace_rules(calls: Any, zeros: Any) -> list[Traced]:
@@ -129,7 +130,16 @@ class custom_jvp(Custom):
                 directions = with_zeros(leaves[count:], given.arrays, zeros, self.symbolic_zeros)
                 return (given.rebuild(leaves[:count])[0], pytree.unflatten(given.tree, directions)[0]), {}
 
-            return [self._trace_rule(rule, [*given.arrays, *tangents], rebuild, calls, known)]
+            def name(index: int) -> str:
+                assert self._rule is not None
+                tree = pytree.structure(given.rebuild(list(given.arrays))[0])
+                primals, directions = [tree_names(self._rule, len(nondiff) + k, tree) for k in (0, 1)]
+                inexact = [
+                    n for n, a in zip(directions, given.arrays, strict=True) if dtypes.is_inexact(a.dtype)
+                ]
+                return [*primals, *inexact][index]
+
+            return [self._trace_rule(rule, [*given.arrays, *tangents], rebuild, calls, name, known)]
 
         choices = [NO_ZEROS, *one_at_a_time(given.arrays)]
         closure, rules = self._close(primal, list(nondiff.values()), trace_rules, choices)
@@ -146,3 +156,6 @@ class custom_jvp(Custom):
             primal.graph.outputs,
             tangent,
         )
+
+
+entry_methods(custom_jvp, "defjvp", "defjvps")

@@ -9,12 +9,12 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import as_array
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_methods, entry_point, user_line
 from ..trace.operators import full
 from ..trace.prim import Aval
 from ..trace.pytree_nodes import Partial
-from ..trace.tracing import Traced, current_trace, trace_function
-from .arguments import Arguments
+from ..trace.tracing import Traced, current_trace, describe_function, trace_function
+from .arguments import Arguments, check_function, tree_names
 from .closures import converted, with_closure
 from .custom import Custom, SymbolicZero, matching, one_at_a_time, results_of, with_zeros
 from .custom_ops import NO_ZEROS, custom_vjp_call
@@ -89,6 +89,8 @@ class custom_vjp(Custom):
         With `symbolic_zeros` the forward rule gets, in the place of each array, an object with its `value` and whether it is
         `perturbed`: differentiated, that is. The backward rule gets SymbolicZero objects in the place of those cotangents
         that are zero for certain. The rules are then traced for each choice of them."""
+        check_function("defvjp", forward, " as the forward rule")
+        check_function("defvjp", backward, " as the backward rule")
         self._rules, self.symbolic_zeros = (forward, backward), symbolic_zeros
 
     @entry_point
@@ -129,6 +131,7 @@ class custom_vjp(Custom):
 
         tree: list[Any] = [None]
         call.__name__, call_forward.__name__ = self.__name__, f"forward_{self.__name__}"
+        call.__wrapped__, call_forward.__wrapped__ = self.function, forward  # type: ignore[attr-defined]
         primal = trace_function(call, "custom_vjp", given.arrays, given.rebuild, given.name, given.arrays)
         if not self._has_derivative(given, primal):
             return self.function(*args)
@@ -141,6 +144,7 @@ class custom_vjp(Custom):
             return self._checked_cotangents(given, cts)
 
         call_backward.__name__ = f"backward_{self.__name__}"
+        call_backward.__wrapped__ = backward  # type: ignore[attr-defined]
 
         def trace_rules(calls: Any, zeros: Any) -> list[Traced]:
             needs, cts_given = zeros if isinstance(zeros, tuple) else (zeros, zeros)
@@ -153,7 +157,7 @@ class custom_vjp(Custom):
                 return args, kwargs
 
             traced_forward = self._trace_rule(
-                call_forward, given.arrays, rebuild_forward, calls, given.arrays
+                call_forward, given.arrays, rebuild_forward, calls, given.name, given.arrays
             )
             residuals = traced_forward.graph.outputs[len(primal.graph.outputs) :]
 
@@ -166,8 +170,16 @@ class custom_vjp(Custom):
                     pytree.unflatten(primal.out_tree, cts),
                 ), {}
 
+            def name(index: int) -> str:
+                if index < len(residuals):
+                    return tree_names(backward, len(nondiff), tree[0])[index]
+                cts = zip(
+                    tree_names(backward, len(nondiff) + 1, primal.out_tree), primal.graph.outputs, strict=True
+                )
+                return [ct for ct, node in cts if dtypes.is_inexact(node.dtype)][index - len(residuals)]
+
             avals = [Aval(node.dtype, node.shape) for node in (*residuals, *inexact)]
-            return [traced_forward, self._trace_rule(call_backward, avals, rebuild, calls)]
+            return [traced_forward, self._trace_rule(call_backward, avals, rebuild, calls, name)]
 
         outputs = primal.graph.outputs
         choices = [
@@ -200,8 +212,9 @@ class custom_vjp(Custom):
                 found_leaves, found_tree = [None] * len(leaves), tree
             if found_tree != tree:
                 raise TypeError(
-                    f"{what}: the cotangent of argument {position} has the structure {pytree.structure(ct)}, but the "
-                    f"argument has {pytree.structure(arg)}; at {user_line()}"
+                    f"{what}: the cotangent of argument {position} has the structure "
+                    f"{pytree.spelled(pytree.structure(ct))}, but the argument has "
+                    f"{pytree.spelled(pytree.structure(arg))}; at {user_line()}"
                 )
             for leaf, found in zip(leaves, found_leaves, strict=True):
                 if leaf is None or not dtypes.is_inexact(leaf.dtype):
@@ -244,7 +257,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2 or not callable(result[1]):
             raise TypeError(
-                f"the function {function.__name__} of custom_gradient must return a pair (value, rule); at {user_line()}"
+                f"custom_gradient of {describe_function(function)}: it must return a pair (value, rule); at {user_line()}"
             )
         return result
 
@@ -262,7 +275,8 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
         cts = rule(cotangent)
         return cts if isinstance(cts, tuple) else (cts,), None
 
-    value.__name__ = function.__name__
+    check_function("custom_gradient", function)
+    value.__name__ = describe_function(function)
     custom = custom_vjp(value)
     custom.defvjp(forward, backward)
 
@@ -271,3 +285,6 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
         return custom(args, kwargs)
 
     return wrapped
+
+
+entry_methods(custom_vjp, "defvjp")

@@ -14,11 +14,11 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import pytree
 from ..trace.array import Array, as_array
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_methods, entry_point, user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval
 from ..trace.tracing import Closed, Tracer, current_trace, identity, trace_function
-from .arguments import Arguments
+from .arguments import Arguments, argument_names, check_function
 from .batching_rules import Flags, Rule, custom_vmap_call
 from .closures import with_closure
 from .custom import Custom
@@ -63,6 +63,10 @@ class UserRule(Rule):
         ]
         out_flags: list[bool] = []
 
+        def name(index: int) -> str:
+            args = pytree.unflatten(self._tree, range(len(flags)))[0]
+            return argument_names(self._rule, args, {}, range(2, 2 + len(args)))[index]
+
         def run(*args: Any) -> Any:
             in_batched = list(pytree.unflatten(self._tree, flags)[0])
             pair = self._rule(axis.size, in_batched, *args)
@@ -73,7 +77,8 @@ class UserRule(Rule):
             leaves, tree = pytree.flatten(pair[0])
             if tree != self._out_tree:
                 raise TypeError(
-                    f"{what} returned {tree}, but the function returns {self._out_tree}; at {user_line()}"
+                    f"{what} returned {pytree.spelled(tree)}, but the function returns {pytree.spelled(self._out_tree)}; "
+                    f"at {user_line()}"
                 )
             try:
                 out_flags[:] = pytree.broadcast_prefix(pair[1], pair[0])
@@ -83,12 +88,13 @@ class UserRule(Rule):
                 ) from None
             return self._checked(what, axis, leaves, out_flags)
 
-        run.__name__ = getattr(self._rule, "__name__", "rule")
+        run.__name__, run.__wrapped__ = getattr(self._rule, "__name__", "rule"), self._rule  # type: ignore[attr-defined]
         traced = trace_function(
             run,
             "custom_vmap",
             avals,
             lambda tracers: pytree.unflatten(self._tree, tracers),
+            name,
             closure=self._closure,
         )
         known = {c.key for c in self._closure}
@@ -150,6 +156,7 @@ class custom_vmap(Custom):
 
     def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule; can be used as a decorator."""
+        check_function("def_vmap", rule)
         self._rule = rule
         return rule
 
@@ -174,3 +181,6 @@ class custom_vmap(Custom):
         for array, weak in zip(results, primal.weak, strict=True):
             array.weak_type = weak
         return pytree.unflatten(primal.out_tree, results)
+
+
+entry_methods(custom_vmap, "__init__", "def_vmap")

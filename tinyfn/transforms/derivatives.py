@@ -7,7 +7,8 @@ from functools import wraps
 from typing import Any
 
 from ..trace import dtype as dtypes
-from ..trace.errors import entry_point, user_line
+from ..trace import pytree
+from ..trace.errors import entry_point_of, user_line
 from ..trace.graph import Graph
 from ..trace.prim import full_like, instantiate
 from ..trace.tracing import Traced, apply, describe_function, trace_function
@@ -16,6 +17,7 @@ from .arguments import (
     Arguments,
     as_tuple,
     check_differentiable,
+    check_function,
     float0_zeros,
     normalize_positions,
     restore_aux,
@@ -101,10 +103,9 @@ def _gradient(
     transform: str,
     give: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
-    if not callable(function):
-        raise TypeError(f"{transform} takes a function, not {type(function).__name__}; at {user_line()}")
+    check_function(transform, function)
 
-    @entry_point
+    @entry_point_of(transform, function)
     @wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         single = not isinstance(argnums, (tuple, list))
@@ -154,16 +155,17 @@ def _scalar_output(
     graph = traced.graph
     leaves = traced.out_tree.num_leaves
     if not has_aux and leaves != 1:
+        hint = "is a `return` missing?" if not leaves else "return auxiliary data through has_aux=True"
         raise TypeError(
-            f"{transform} of {name}: the function must return one scalar, but it returned {traced.out_tree}; at {user_line()}: "
-            "return auxiliary data through has_aux=True"
+            f"{transform} of {name}: the function must return one scalar, but it returned {pytree.spelled(traced.out_tree)}; "
+            f"at {user_line()}: {hint}"
         )
     value = graph.outputs[0]
     described = dtypes.describe(value.dtype, value.shape)
     if value.shape != ():
         hint = (
             "return .reshape(())"
-            if value.shape == (1,)
+            if all(n == 1 for n in value.shape)
             else "reduce it, for example with .sum() or .mean(), or use jacrev"
         )
         raise TypeError(
@@ -174,7 +176,9 @@ def _scalar_output(
         hint = (
             ": return its real part or magnitude, or set holomorphic=True if it is complex differentiable"
             if dtypes.kind(value.dtype) == "complex"
-            else ""
+            else ": leave holomorphic out"
+            if holomorphic
+            else ": integers have no derivative, so compute it in floats, from .astype('float32')"
         )
         raise TypeError(
             f"{transform} of {name}: the function must return {wanted}, but it returned {described}; at {user_line()}{hint}"

@@ -26,7 +26,7 @@ def _check_like(what: str, value: Any, like_what: str, like: Any) -> None:
     wanted, tree = pytree.flatten_with_path(like)
     if found_tree != tree:
         raise TypeError(
-            f"{what} has the structure {found_tree}, but {like_what} has {tree}; at {user_line()}"
+            f"{what} has the structure {pytree.spelled(found_tree)}, but {like_what} has {pytree.spelled(tree)}; at {user_line()}"
         )
     for (path, leaf), (_, b) in zip(found, wanted, strict=True):
         a = leaf if hasattr(leaf, "dtype") else as_array(leaf)
@@ -98,7 +98,9 @@ def custom_linear_solve(
     def traced(function: Callable[..., Any], name: str, known: bool) -> Traced:
         function.__name__ = name
         values = given.arrays if known else None
-        return trace_function(function, "custom_linear_solve", given.arrays, given.rebuild, None, values)
+        return trace_function(
+            function, "custom_linear_solve", given.arrays, given.rebuild, given.name, values
+        )
 
     def applied(x: Any) -> Any:
         result = matvec(x)

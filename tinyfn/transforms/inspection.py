@@ -8,11 +8,11 @@ from typing import Any
 
 from ..trace import pytree
 from ..trace.array import Array, as_array
-from ..trace.errors import entry_point
+from ..trace.errors import entry_point, entry_point_of
 from ..trace.graph import Graph
 from ..trace.interface import ShapeDtypeStruct
 from ..trace.tracing import Traced, bind, current_trace, describe_function, trace_function
-from .arguments import Arguments, argument_names, marked_arguments
+from .arguments import Arguments, argument_names, check_function, marked_arguments
 from .structured import call
 
 
@@ -79,7 +79,9 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
         return (v3,)
     """
 
-    @entry_point
+    check_function("make_graph", function)
+
+    @entry_point_of("make_graph", function)
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Graph:
         graph: Graph = traced_function(function, "make_graph", args, kwargs).graph
@@ -107,8 +109,10 @@ def make_jaxpr(
     >>> shape
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
+    check_function("make_jaxpr", function)
     positions, names = marked_arguments("make_jaxpr", "static", function, static_argnums, ())
 
+    @entry_point_of("make_jaxpr", function)
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
         def dynamic(*some: Any, **named: Any) -> Any:
@@ -148,8 +152,10 @@ def named_call(function: Callable[..., Any], *, name: str | None = None) -> Call
         v1 = call(x, graph=layer)
         return (v1[0],)
     """
+    check_function("named_call", function)
     label = name or describe_function(function)
 
+    @entry_point_of("named_call", function)
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:

@@ -11,10 +11,17 @@ import numpy as np
 from ..trace import dtype as dtypes
 from ..trace import prims, pytree
 from ..trace.array import Array, wrap
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_point_of, user_line
 from ..trace.operators import full
 from ..trace.tracing import current_trace, describe_function, tracer
-from .arguments import Arguments, as_tuple, check_differentiable, float0_zeros, normalize_positions
+from .arguments import (
+    Arguments,
+    as_tuple,
+    check_differentiable,
+    check_function,
+    float0_zeros,
+    normalize_positions,
+)
 from .linear import linearize, vjp
 from .vmap import vmap
 
@@ -36,7 +43,9 @@ def _jacobian(
     holomorphic: bool,
     allow_int: bool = False,
 ) -> Callable[..., Any]:
-    @entry_point
+    check_function(name, function)
+
+    @entry_point_of(name, function)
     @wraps(function)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = normalize_positions("argnums", function, as_tuple(argnums), len(args))

@@ -10,16 +10,18 @@ import itertools
 import os
 import sys
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
+
+import numpy as np
 
 from ..trace import dtype as dtypes
 from ..trace import events, finite, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.debug import measured, stage
-from ..trace.errors import entry_point, shorten_traceback, user_line
+from ..trace.errors import code_of, entry_point, hand_on, kind_of, summary, user_line
 from ..trace.tracing import (
     Tracer,
     axis_size,
@@ -29,7 +31,7 @@ from ..trace.tracing import (
     trace_function,
     traced_rules,
 )
-from .arguments import Arguments, marked_arguments, positional_name, stand_in
+from .arguments import Arguments, argument_names, check_function, marked_arguments, positional_name, stand_in
 from .fast_call import MISS
 
 if TYPE_CHECKING:
@@ -127,8 +129,8 @@ class Jitted:
                 return self.function(*args, **kwargs)
             given, static = self._arguments(args, kwargs)
             return self._run(self._program(given, static, args, kwargs), given, args, kwargs)
-        except Exception as error:
-            shorten_traceback(error)
+        except BaseException as error:
+            hand_on(error, f"jit of {describe_function(self.function)}", args, kwargs)
             raise
 
     def _run(
@@ -137,7 +139,7 @@ class Jitted:
         """The result of a program that was made for arguments like these."""
         outputs = program.results(given.arrays, program.donated_arrays(given.arrays))
         if switches.general_path and switches.checks_values() and current_trace() is None:
-            self._look_for_the_cause(program, outputs, args, kwargs)
+            self._look_for_the_cause(program, outputs, given, args, kwargs)
         return program.unflatten(outputs)
 
     @entry_point
@@ -223,9 +225,15 @@ class Jitted:
                 static.append((key, _Static(value)))
             except TypeError:
                 name = positional_name(self.function, key) if isinstance(key, int) else key
+                advice = (
+                    "arrays are no settings, so do not make it static"
+                    if isinstance(value, (Array, np.ndarray))
+                    else "pass a tuple or another immutable value, or do not make it static"
+                )
                 raise TypeError(
-                    f"jit of {describe_function(self.function)}: the static argument `{name}` is a {type(value).__name__}, "
-                    f"which can't be hashed; at {user_line()}: pass a tuple or another immutable value, or do not make it static"
+                    f"jit of {describe_function(self.function)}: the static argument `{name}` is "
+                    f"{summary(value) if isinstance(value, (Array, np.ndarray)) else kind_of(value)}, "
+                    f"which can't be hashed; at {user_line()}: {advice}"
                 ) from None
         dynamic = [arg for i, arg in enumerate(args) if i not in self.static_argnums]
         named = {name: value for name, value in kwargs.items() if name not in self.static_argnames}
@@ -326,21 +334,28 @@ class Jitted:
         self,
         program: TracedProgram,
         outputs: Sequence[Array],
+        given: Arguments,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        """If results have a NaN, run the function again one operation at a time, which raises where it is made."""
+        """If results have a NaN, trace the function again and run it one operation at a time, which raises where it is made."""
         found = {i: what for i, output in enumerate(outputs) if (what := finite.found_in(output.value))}
         if not found:
             return
-        with switches.disable_jit():
-            self.function(*args, **kwargs)
+        again = self._trace(given, args, kwargs)[0].graph  # whose nodes have their lines
+        again.run([a.value for a in (*given.arrays, *again.captured)])
+        name, (first, *_) = describe_function(self.function), found
+        handed_on = {node: i for i, node in enumerate(again.arguments)}.get(again.outputs[first])
+        if handed_on is not None:
+            raise FloatingPointError(
+                f"jit of {name}: the argument `{given.name(handed_on)}` has {found[first]}, and is a result as it is; "
+                f"at {user_line()}: look where it was made"
+            )
         tree = program.out_tree
         paths = pytree.flatten_with_path(pytree.unflatten(tree, range(tree.num_leaves)))[0]
         named = ", ".join(f"{what} in result{pytree.keystr(paths[i][0])}" for i, what in found.items())
         raise FloatingPointError(
-            f"jit of {describe_function(self.function)} gave {named}, but none of its operations did so one by one; "
-            f"at {user_line()}"
+            f"jit of {name} gave {named}, but none of its operations did so one by one; at {user_line()}"
         )
 
     def _explain(self, key: Any, given: Arguments) -> str:
@@ -351,35 +366,104 @@ class Jitted:
         tree, signature, static, axes = key
 
         def distance(other: Any) -> int:
-            pairs = itertools.chain(
-                zip(signature, other[1], strict=False),
-                itertools.zip_longest(static, other[2]),
-                itertools.zip_longest(axes, other[3]),
+            pairs = [*itertools.zip_longest(static, other[2]), *itertools.zip_longest(axes, other[3])]
+            if other[0] == tree:
+                pairs += zip(signature, other[1], strict=True)
+                return sum([bool(a != b) for a, b in pairs])
+            mine, others = Counter(signature), Counter(other[1])
+            return (
+                (mine - others).total() + (others - mine).total() + sum([bool(a != b) for a, b in pairs]) + 1
             )
-            return sum(a != b for a, b in pairs) if other[0] == tree else len(signature) + len(static) + 1
 
         # Among the latest only, so that a miss costs the same however many there were.
         latest = list(itertools.islice(reversed(self._cache), _COMPARED))
         other_tree, other_signature, other_static, other_axes = min(latest, key=distance)
-        if other_tree != tree:
-            return f"{name}: the structure of the arguments: {other_tree} → {tree}"
-        differences = [
-            f"argument `{given.name(i)}`: {dtypes.describe(b[1], b[0], b[2])} → {dtypes.describe(a[1], a[0], a[2])}"
-            f"{' (* is weak, as Python numbers are)' if a[:2] == b[:2] else ''}"
-            for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
-            if a != b
-        ]
-        differences += [
-            f"static argument `{positional_name(self.function, a[0]) if isinstance(a[0], int) else a[0]}`: {b[1]!r} → {a[1]!r}"
-            for a, b in zip(static, other_static, strict=False)
-            if a != b
-        ]
+        if other_tree == tree:
+            differences = [
+                f"argument `{given.name(i)}`: {_described(b)} → {_described(a)}"
+                f"{' (* is weak, as Python numbers are)' if a[:2] == b[:2] else ''}"
+                for i, (a, b) in enumerate(zip(signature, other_signature, strict=True))
+                if a != b
+            ]
+        else:
+            differences = self._of_structures(other_tree, other_signature, tree, signature)
+        before, after = self._by_name(other_static), self._by_name(static)
+        for argument in [*before, *[name for name in after if name not in before]]:
+            old, new = before.get(argument, _ABSENT), after.get(argument, _ABSENT)
+            if old is _ABSENT or new is _ABSENT or old != new:
+                differences.append(
+                    f"static argument `{argument}`: {_spelled(old, new)} → {_spelled(new, old)}"
+                )
         differences += [
             f"the size of the axis {axis!r}: {'not there' if b is None else b} → {'not there' if a is None else a}"
             for axis, a, b in itertools.zip_longest(self._axis_names, axes, other_axes)
             if a != b
         ]
-        return f"{name}: {'; '.join(differences or ['other static arguments'])}"
+        more = f"; and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
+        how = (
+            "; ".join(differences[:_MOST_SHOWN])
+            or "a static argument is passed by position and not by name, or the reverse"
+        )
+        return f"{name}: {how}{more}"
+
+    def _by_name(self, static: Sequence[tuple[int | str, _Static]]) -> dict[str, _Static]:
+        names = [positional_name(self.function, key) if isinstance(key, int) else key for key, _ in static]
+        return dict(zip(names, [value for _, value in static], strict=True))
+
+    def _of_structures(
+        self, old_tree: Any, old: Sequence[Any], new_tree: Any, new: Sequence[Any]
+    ) -> list[str]:
+        """How arguments of another structure differ from earlier ones: which have gone, which are new, and what has changed."""
+        names: list[dict[str, Any]] = []
+        roots: list[dict[str, Any]] = []
+        for tree, avals in ((old_tree, old), (new_tree, new)):
+            args, kwargs = pytree.unflatten(tree, range(tree.num_leaves))
+            positions = list(
+                itertools.islice((i for i in itertools.count() if i not in self.static_argnums), len(args))
+            )
+            names.append(
+                dict(zip(argument_names(self.function, args, kwargs, positions), avals, strict=True))
+            )
+            by_name = {
+                positional_name(self.function, i): arg for i, arg in zip(positions, args, strict=True)
+            } | kwargs
+            roots.append({key: pytree.structure(value) for key, value in by_name.items()})
+        before, after = names
+        differences = []
+        for argument in dict.fromkeys([*before, *after]):
+            a, b = before.get(argument), after.get(argument)
+            if a != b:
+                differences.append(f"argument `{argument}`: {_described(a)} → {_described(b)}")
+        for root, a in roots[0].items():
+            b = roots[1].get(root, a)
+            if a != b and not any(f"`{root}" in difference for difference in differences):
+                differences.append(f"argument `{root}`: {pytree.spelled(a)} → {pytree.spelled(b)}")
+        return differences or [
+            f"how arguments are passed: {pytree.spelled(old_tree)} → {pytree.spelled(new_tree)}"
+        ]
+
+
+_MOST_SHOWN = 5
+_ABSENT: Any = object()
+
+
+def _described(aval: Any) -> str:
+    """An entry of a signature, or None for none."""
+    return "not there" if aval is None else dtypes.describe(aval[1], aval[0], aval[2])
+
+
+def _spelled(static: Any, other: Any) -> str:
+    """A static argument's value in a reason; functions are told apart by where they are defined."""
+    if static is _ABSENT:
+        return "not given"
+    value = static.value
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        same = getattr(getattr(other, "value", None), "__code__", None) is code
+        again = "another one of " if same and static is not other else ""
+        return f"{again}{value.__name__} ({code.co_filename}:{code.co_firstlineno})"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # How many functions were jitted from each definition.
@@ -388,7 +472,7 @@ _definitions: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 def _again(function: Callable[..., Any]) -> str:
     """What to say of a function that is called for the first time, while others of the same definition were called before."""
-    code = getattr(function, "__code__", None)
+    code = code_of(function)
     if code is None:
         return ""
     before = _definitions.get(code, 0)
@@ -504,16 +588,18 @@ def jit(
             "compiler_options out"
         )
     if function is None:
-        return lambda f: jit(
-            f,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            cache_size=cache_size,
+        return entry_point(
+            lambda f: jit(
+                f,
+                static_argnums=static_argnums,
+                static_argnames=static_argnames,
+                donate_argnums=donate_argnums,
+                donate_argnames=donate_argnames,
+                cache_size=cache_size,
+            ),
+            "jit",
         )
-    if not callable(function):
-        raise TypeError(f"jit takes a function, not {type(function).__name__}; at {user_line()}")
+    check_function("jit", function)
     static = marked_arguments("jit", "static", function, static_argnums, static_argnames)
     donate = marked_arguments("jit", "donate", function, donate_argnums, donate_argnames)
     if static[0] & donate[0] or static[1] & donate[1]:

@@ -16,6 +16,7 @@ from ..trace.tracing import Traced, apply, describe_function, trace_function
 from ..trace.uop import UOp, depends_on, input_node, substitute, toposort
 from .arguments import (
     Arguments,
+    argument_names,
     as_tuple,
     check_differentiable,
     float0_zeros,
@@ -94,6 +95,14 @@ def _value_leaves(traced: Traced) -> int:
     return len(pytree.leaves(value))
 
 
+def _in_arguments(expected: Any, found: Any) -> str:
+    """Where positional arguments of another structure differ from those that were expected."""
+    before, after = [
+        pytree.structure(pytree.unflatten(tree, range(tree.num_leaves))[0]) for tree in (expected, found)
+    ]
+    return pytree.difference(before, after)
+
+
 def _matching_tangents(
     transform: str, function: Callable[..., Any], given: Arguments, tangents: Sequence[Any]
 ) -> list[Array]:
@@ -101,7 +110,8 @@ def _matching_tangents(
     name = describe_function(function)
     if tree != given.tree:
         raise TypeError(
-            f"{transform} of {name}: the tangents have the structure {tree}, but the primals have {given.tree}; at {user_line()}"
+            f"{transform} of {name}: the tangents do not have the structure of the primals; {_in_arguments(given.tree, tree)}; "
+            f"at {user_line()}"
         )
     result: list[Array] = []
     for i, (primal, leaf) in enumerate(zip(given.arrays, leaves, strict=True)):
@@ -289,8 +299,8 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
         value, aux = value
     value_tree = pytree.structure(value)
 
-    def arguments(cotangent: Any) -> list[Array]:
-        return _matching_cotangents("vjp", function, value_tree, outputs[:count], cotangent)
+    def arguments(*cotangents: Any) -> list[Array]:
+        return _matching_cotangents("vjp", function, value_tree, outputs[:count], cotangents)
 
     def result(arrays: list[Array]) -> Any:
         return given.rebuild(with_float0(arrays, graph.arguments))[0]
@@ -301,14 +311,20 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
 
 def _matching_cotangents(
-    what: str, function: Callable[..., Any], tree: Any, outputs: Sequence[UOp], cotangent: Any
+    what: str, function: Callable[..., Any], tree: Any, outputs: Sequence[UOp], cotangents: tuple[Any, ...]
 ) -> list[Array]:
-    """The cotangents of inexact outputs, which must be like them."""
-    found, found_tree = pytree.flatten_with_path(cotangent)
+    """The cotangents of inexact outputs, which must be like them, from the one argument of a linear function."""
     name = describe_function(function)
+    if len(cotangents) != 1:
+        raise TypeError(
+            f"the {what} of {name} takes one cotangent, of the structure of the value, and not {len(cotangents)}; at "
+            f"{user_line()}: for a function that returns a tuple it is a tuple"
+        )
+    found, found_tree = pytree.flatten_with_path(cotangents[0])
     if found_tree != tree:
         raise TypeError(
-            f"the {what} of {name}: the cotangent has the structure {found_tree}, but the value has {tree}; at {user_line()}"
+            f"the {what} of {name}: the cotangent does not have the structure of the value; "
+            f"{pytree.difference(tree, found_tree)}; at {user_line()}"
         )
     result = []
     for node, (path, leaf) in zip(outputs, found, strict=True):
@@ -345,12 +361,13 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     """
     leaves, tree = pytree.flatten(primals)
     graph = (traced := traced_function(function, "linear_transpose", primals, {})).graph
-    for what, nodes in (("an argument", graph.arguments), ("a result", graph.outputs)):
-        for node in nodes:
+    for is_argument, nodes in ((True, graph.arguments), (False, graph.outputs)):
+        for i, node in enumerate(nodes):
             if not dtypes.is_inexact(node.dtype):
+                what = f"argument `{argument_names(function, primals, {})[i]}`" if is_argument else "a result"
                 raise TypeError(
-                    f"linear_transpose of {describe_function(function)}: {what} is "
-                    f"{dtypes.describe(node.dtype, node.shape)}, but it is for functions of floats; at {user_line()}"
+                    f"linear_transpose of {describe_function(function)}: {what} is {dtypes.describe(node.dtype, node.shape)}, "
+                    f"but it is for functions of floats; at {user_line()}: cast it with .astype('float32')"
                 )
     outputs, pullback = pull_back(graph.outputs, graph.arguments)
     seeds = [input_node(o.dtype, o.shape) for o in outputs]
@@ -367,8 +384,8 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     transposed = Graph([*seeds, *hidden], in_cts, graph.captured, f"transpose_{graph.name}")
     weak = [bool(getattr(leaf, "weak_type", False)) for leaf in leaves]
 
-    def arguments(cotangent: Any) -> list[Array]:
-        return _matching_cotangents("linear_transpose", function, traced.out_tree, outputs, cotangent)
+    def arguments(*cotangents: Any) -> list[Array]:
+        return _matching_cotangents("linear_transpose", function, traced.out_tree, outputs, cotangents)
 
     def result(arrays: list[Array]) -> Any:
         return pytree.unflatten(tree, arrays)

@@ -9,11 +9,11 @@ from typing import Any
 from ..trace import dtype as dtypes
 from ..trace import finite, prims, pytree, switches
 from ..trace.array import Array, as_array
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_point_of, user_line
 from ..trace.graph import Graph, split
 from ..trace.tracing import bind, current_trace, trace_function
 from ..trace.uop import INPUT, OUTPUT, UOp, input_node
-from .arguments import Arguments, argument_names, marked_arguments
+from .arguments import Arguments, argument_names, check_function, marked_arguments
 from .inspection import ShapeDtypeStruct, traced_function
 from .structured import Call, checkpoint_call
 from .vjp import pull_back
@@ -40,8 +40,7 @@ def remat(
     Array([[1., 1., 1.],
            [1., 1., 1.]], dtype=float32)
     """
-    if not callable(function):
-        raise TypeError(f"checkpoint takes a function, not {type(function).__name__}; at {user_line()}")
+    check_function("checkpoint", function)
     if not isinstance(prevent_cse, bool):
         raise TypeError(
             f"checkpoint's prevent_cse must be True or False, not {prevent_cse!r}; at {user_line()}"
@@ -58,7 +57,7 @@ def remat(
         keeps = Policy(policy)
     static, names = marked_arguments("checkpoint", "static", function, static_argnums, static_argnames)
 
-    @entry_point
+    @entry_point_of("checkpoint", function)
     @wraps(function)
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:

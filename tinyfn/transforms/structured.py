@@ -74,6 +74,10 @@ class Structured(Primitive):
             for graph in (value if isinstance(value, tuple) else (value,))
         )
 
+    def holds_graphs(self, params: dict[str, Any]) -> bool:
+        values = [v for value in params.values() for v in (value if isinstance(value, tuple) else (value,))]
+        return any(isinstance(v, Graph) for v in values) and not self.has_effects(params)
+
     def axis_names(self, params: dict[str, Any]) -> frozenset[Any]:
         """The named axes that the graphs and rules which it holds are about."""
         found: frozenset[Any] = frozenset()

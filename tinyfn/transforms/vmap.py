@@ -12,13 +12,13 @@ from ..trace import dtype as dtypes
 from ..trace import finite, pytree, switches
 from ..trace.array import Array, as_array
 from ..trace.debug import stage
-from ..trace.errors import entry_point, user_line
+from ..trace.errors import entry_point_of, kind_of, user_line
 from ..trace.graph import Graph
 from ..trace.prim import Aval, Primitive, broadcast_to_batch
 from ..trace.prims.movement import move_axis
 from ..trace.tracing import apply, describe_function, trace_function
 from ..trace.uop import OUTPUT, UOp, depends_on, input_node, rebuild, substitute, toposort
-from .arguments import Arguments
+from .arguments import Arguments, check_function, positional_name
 from .structured import BatchAxis, Structured, number_of_results
 
 
@@ -130,8 +130,7 @@ def vmap(
     >>> tinyfn.vmap(tinyfn.grad(loss), in_axes=(None, 0))(tnp.array([1.0, 0.0]), xs).shape
     (3, 2)
     """
-    if not callable(function):
-        raise TypeError(f"vmap takes a function, not {type(function).__name__}; at {user_line()}")
+    check_function("vmap", function)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not _axis_leaf(in_axes) and not isinstance(in_axes, (tuple, dict)):
@@ -142,7 +141,7 @@ def vmap(
     _check_axis_name(function, axis_name)
     _check_axis_size(function, axis_size)
 
-    @entry_point
+    @entry_point_of("vmap", function)
     @wraps(function)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
         given = _Mapped(function, in_axes, args, kwargs)
@@ -211,7 +210,7 @@ class _Mapped:
                 )
             if axis is not None and isinstance(leaf, _Other):
                 raise TypeError(
-                    f"vmap of {describe_function(function)}: argument `{given.name(i)}` is a {type(leaf.value).__name__}, not "
+                    f"vmap of {describe_function(function)}: argument `{given.name(i)}` is {kind_of(leaf.value)}, not "
                     f"an array, a number or a container of those; at {user_line()}: do not map it (None in in_axes) if all "
                     "lanes share it"
                 )
@@ -298,15 +297,22 @@ def _input_axes(
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise ValueError(
             f"vmap of {describe_function(function)}: in_axes has {len(in_axes)} entries {in_axes}, but there are {len(args)} "
-            f"positional arguments; at {user_line()}"
+            f"positional arguments; at {user_line()}{': those passed by name are mapped over axis 0' if kwargs else ''}"
         )
-    prefix = (in_axes, 0) if not isinstance(in_axes, dict) else ((in_axes,), 0)
-    try:
-        return list(pytree.broadcast_prefix(prefix, (args, kwargs), is_leaf=_axis_leaf))
-    except ValueError as error:
-        raise ValueError(
-            f"vmap of {describe_function(function)}: in_axes does not fit the arguments: {error}; at {user_line()}"
-        ) from None
+    if isinstance(in_axes, dict):
+        in_axes = (in_axes,)
+    axes = []
+    for i, arg in enumerate(args):
+        prefix = in_axes[i] if isinstance(in_axes, tuple) else in_axes
+        try:
+            axes += pytree.broadcast_prefix(prefix, arg, is_leaf=_axis_leaf)
+        except ValueError as error:
+            detail = str(error).removeprefix("the tree does not match its prefix ")
+            raise ValueError(
+                f"vmap of {describe_function(function)}: in_axes does not fit the argument `{positional_name(function, i)}` "
+                f"{detail}; at {user_line()}"
+            ) from None
+    return [*axes, *[0] * len(pytree.leaves(kwargs))]
 
 
 def _output_axes(function: Callable[..., Any], out_axes: Any, out_tree: Any) -> list[int | None]:
@@ -327,6 +333,23 @@ def _output_axes(function: Callable[..., Any], out_axes: Any, out_tree: Any) -> 
     return axes
 
 
+def _sizes(given: _Mapped, sizes: Sequence[tuple[Any, int]]) -> str:
+    """The sizes of the mapped axes, with a few arguments for each."""
+    found = []
+    counts: dict[Any, int] = {}
+    for size, i in sizes:
+        counts[size] = counts.get(size, 0) + 1
+        if len(sizes) <= _ALL_SHOWN or counts[size] <= 2:
+            described = dtypes.describe(given.arrays[i].dtype, given.arrays[i].shape)
+            found.append(f"axis {given.axes[i]} of `{given.name(i)}` has size {size} ({described})")
+    if len(sizes) > _ALL_SHOWN:
+        found += [f"{count - 2} more have size {size}" for size, count in counts.items() if count > 2]
+    return "; ".join(found)
+
+
+_ALL_SHOWN = 6  # up to so many arguments are all named
+
+
 def _batch_size(function: Callable[..., Any], given: _Mapped, axis_size: int | None) -> Any:
     name, axes = describe_function(function), given.axes
     sizes: list[tuple[Any, int]] = []
@@ -336,7 +359,8 @@ def _batch_size(function: Callable[..., Any], given: _Mapped, axis_size: int | N
         if not -array.ndim <= axis < array.ndim:
             described = dtypes.describe(array.dtype, array.shape)
             raise ValueError(
-                f"vmap of {name}: argument `{given.name(i)}` is {described} and has no axis {axis}; at {user_line()}"
+                f"vmap of {name}: argument `{given.name(i)}` is {described} and has no axis {axis}; at {user_line()}: do not "
+                "map it (None in in_axes) if all lanes share it"
             )
         sizes.append((array.shape[axis], i))
     if not sizes:
@@ -347,7 +371,7 @@ def _batch_size(function: Callable[..., Any], given: _Mapped, axis_size: int | N
         return axis_size if isinstance(axis_size, UOp) else int(axis_size)
     first = sizes[0][0] if axis_size is None else axis_size
     if any(size != first for size, _ in sizes):
-        found = "; ".join(f"axis {axes[i]} of `{given.name(i)}` has size {size}" for size, i in sizes)
+        found = _sizes(given, sizes)
         wanted = "" if axis_size is None else f" (axis_size is {axis_size})"
         raise ValueError(
             f"vmap of {name}: the mapped axes have different sizes{wanted}: {found}; at {user_line()}"

@@ -275,7 +275,8 @@ class While(Structured):
     ) -> list[UOp | None]:
         if max_steps is None:
             raise TypeError(
-                f"reverse mode (grad, vjp, jacrev) of a while_loop over {body.name}: how many steps it takes is not known, so "
+                f"reverse mode (grad, vjp, jacrev) of a while_loop (which a fori_loop with traced bounds is) over {body.name}: "
+                "how many steps it takes is not known, so "
                 f"there is no place to keep what they compute; at {user_line()}: give it a bound, while_loop(..., max_steps=n), "
                 "or use lax.scan, or lax.fori_loop with Python numbers as bounds. Forward mode (jvp, jacfwd) works as it is"
             )

@@ -9,6 +9,7 @@ float64, rounded once."""
 from __future__ import annotations
 
 from ...nn.normalization import log_softmax, logsumexp, softmax
+from ...trace.errors import entry_points
 from .bessel import bessel_jn, i0, i0e, i1, i1e
 from .entropies import boxcox, boxcox1p, entr, expit, kl_div, logit, rel_entr, xlog1py, xlogy
 from .exponential_integrals import expn
@@ -46,3 +47,6 @@ __all__ = [
     "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
     "psi", "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+
+entry_points(globals())

@@ -11,7 +11,7 @@ from ...numpy.common import floats
 from ...trace import dtype as dtypes
 from ...trace import operators
 from ...trace.array import Array
-from ...trace.errors import user_line
+from ...trace.errors import entry_methods, user_line
 
 where: Callable[..., Any] = operators.elementwise_where
 Formula = Callable[..., Any]
@@ -237,3 +237,7 @@ class Cumulated(Discrete):
             return where(below < 0, 0.0, self._cumulated(known, *shape))
 
         return self._called("cdf", placed, k, args, options)
+
+
+for _family in (Continuous, Invertible, Discrete, Cumulated):
+    entry_methods(_family)

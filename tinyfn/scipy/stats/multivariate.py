@@ -9,7 +9,7 @@ from ... import numpy as tnp
 from ...numpy.common import floats
 from ...trace import operators
 from ...trace.array import Array
-from ...trace.errors import user_line
+from ...trace.errors import entry_methods, user_line
 from .continuous import norm
 
 
@@ -64,4 +64,5 @@ class MultivariateNormal:
         return tnp.exp(self.logpdf(x, mean, cov))
 
 
+entry_methods(MultivariateNormal)
 multivariate_normal = MultivariateNormal()

@@ -222,7 +222,7 @@ class AxisIndex(Collective):
 def _check_dtype(collective: Collective, x: Any, reduction: Reduction) -> None:
     """Raise TypeError for a dtype that the reduction does not take."""
     if dtypes.kind(x.dtype) not in reduction.kinds or x.dtype in dtypes.NARROW_FLOATS:
-        raise TypeError(_refusal(collective.name, x.dtype, reduction.kinds))
+        raise TypeError(_refusal(collective.name, [x], reduction.kinds))
 
 
 def _times(x: UOp, size: Any) -> UOp:
