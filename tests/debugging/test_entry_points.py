@@ -52,7 +52,8 @@ def functions(title: str, module: ModuleType) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("title", MODULES)
-def test_every_public_function_shows_users_lines_alone(title: str, capsys: Any) -> None:
+def test_every_public_function_shows_users_lines_alone(title: str, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)  # since some write a file named "text"
     for function in functions(title, MODULES[title]):
         for args in FOOLISH:
             try:
