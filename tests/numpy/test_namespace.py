@@ -56,6 +56,8 @@ def test_methods() -> None:
     close(a.take(tnp.array([0, 1]), 1), x[:, :2])
     close(a.sort(), np.sort(x))
     close(a.argsort(0), np.argsort(x, 0))
+    close(a.compress(tnp.array([True, False, True]), 1), x[:, ::2])
+    close(np.take_along_axis(x, np.asarray(a.argpartition(1, 1)), 1)[:, 1], np.median(x, 1))
     close(a.swapaxes(0, 1), x.T)
     close(a.dot(a.T), x @ x.T)
     close(a.repeat(2, 0), x.repeat(2, 0))

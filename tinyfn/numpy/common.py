@@ -95,7 +95,7 @@ def integer(x: Any, what: str, name: str) -> int:
 
 def axis_of(axis: Any, ndim: int, what: str) -> int:
     """An axis counted from the front; raises AxisError (a ValueError and an IndexError) if there is no such axis."""
-    position = integer(axis, what, "an axis")
+    position = axis if type(axis) is int else integer(axis, what, "an axis")
     if not -ndim <= position < ndim:
         within = f"it has {-ndim} to {ndim - 1}" if ndim else "a scalar has none"
         raise AxisError(f"axis {position} is out of bounds for an array with {ndim} axes: {within}")

@@ -131,6 +131,15 @@ def _tobytes(self: Array, order: str = "C") -> bytes:
     return self.value.tobytes(order)  # type: ignore[arg-type]
 
 
+def _compress(self: Array, condition: Any, axis: int | None = None, **options: Any) -> Array:
+    """The slices along an axis for which a 1-d condition holds; `size` and `fill_value` as for `tinyfn.numpy.compress`.
+
+    >>> tnp.array([[1, 2], [3, 4]]).compress(tnp.array([False, True]), axis=0)
+    Array([[3, 4]], dtype=int32)
+    """
+    return positions.compress(condition, self, axis, **options)
+
+
 def _round(self: Array, ndigits: int | None = None) -> Any:
     if ndigits is None and self.ndim == 0:
         return round(self.item())
@@ -192,6 +201,8 @@ _METHODS: dict[str, Any] = {
     "nonzero": positions.nonzero,
     "searchsorted": ordering.searchsorted,
     "choose": indexing.choose,
+    "compress": _compress,
+    "argpartition": ordering.argpartition,
 }
 
 install(_METHODS)
