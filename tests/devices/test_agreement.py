@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -339,6 +340,33 @@ def check(example: Example) -> None:
 @given(examples())
 def test_compiled_agrees_with_step_by_step(example: Example) -> None:
     check(example)
+
+
+@pytest.mark.parametrize("shape", [(40, 300, 50), (3, 20, 200), (7, 1, 7), (1, 300, 1)])
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("float32", "float64"), ("float16", "float64"), ("float64", "float32"), ("int32", "int64"), ("int8", "int64"),
+        ("int16", "int64"), ("uint32", "uint64"), ("int64", "int32"), ("int32", "uint32"),
+    ],
+)  # fmt: skip
+def test_products_of_casts_are_added_up_in_the_dtype_of_the_casts(
+    source: str, target: str, shape: tuple[int, int, int]
+) -> None:
+    """Found by the test above: a cast of what is in memory is part of the product, and says what it is made in."""
+    rng, (m, k, n) = np.random.default_rng(0), shape
+    sizes = (m, k), (k, n)
+    if source.startswith("float"):
+        a, b = (rng.normal(size=size).astype(source) for size in sizes)
+    else:
+        info = np.iinfo(source)
+        a, b = (rng.integers(info.min, info.max, size).astype(source) for size in sizes)
+    f = tinyfn.jit(lambda a, b: a.astype(target) @ b.astype(target))
+    want, got = a.astype(target) @ b.astype(target), np.asarray(f(tnp.asarray(a), tnp.asarray(b)))
+    if source.startswith("float"):
+        np.testing.assert_allclose(got, want, rtol=0, atol=k * 8 * np.finfo(target).eps)
+    else:
+        np.testing.assert_array_equal(got, want)
 
 
 def test_what_is_made_of_one_number_that_is_a_product() -> None:

@@ -130,11 +130,12 @@ class Contraction(NamedTuple):
     # Where the rows, or the sum, are of symbolic size: how many there are; `m` and `k` are then the most that there can be.
     open_rows: Extent | None = None
     open_sum: Extent | None = None
+    sums: DType | None = None  # if it is not what the factors' own dtypes are added up in
 
     @property
     def accumulator(self) -> DType:
         """The dtype of the sums."""
-        return np.result_type(*(dtypes.accumulator(x.dtype) for x in (self.a, self.b)))
+        return self.sums or np.result_type(*(dtypes.accumulator(x.dtype) for x in (self.a, self.b)))
 
     @property
     def transposed(self) -> Contraction:

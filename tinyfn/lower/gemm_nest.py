@@ -58,7 +58,8 @@ def contraction(form: Form, arrays: Sequence[UOp]) -> Contraction:
     b, produce_b = _operand(right, batch, slots, wide, form.node)
     c = _target(form, batch, rows, columns, slots)
     m, n, k = (_extent(ranges) for ranges in (form.rows, form.columns, form.summed))
-    work = Contraction(m, n, k, a, b.transposed, c, batch.sizes, producer_a=produce_a)
+    # The factors may be casts of what is in memory, to a dtype that is wider than its sums would be.
+    work = Contraction(m, n, k, a, b.transposed, c, batch.sizes, producer_a=produce_a, sums=wide)
     if any(map(is_symbolic, form.rows)):
         work = work._replace(open_rows=_Extent(form.rows, slots))
     if any(map(is_symbolic, form.summed)):
