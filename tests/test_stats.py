@@ -55,6 +55,32 @@ def test_derivatives(name: str) -> None:
         assert slopes[0] == 0 and slopes[1] != 0
 
 
+@pytest.mark.parametrize(
+    "name, method, x, shapes, wanted",
+    [
+        ("t", "logpdf", 0.5, (1e4,), -1.0439744705723495), ("t", "logpdf", 0.5, (1e7,), -1.0439385691421732),
+        ("gamma", "logpdf", 1e4, (1e4,), -5.5241170525114285), ("chi2", "logpdf", 2e4, (2e4,), -6.217264233091555),
+        ("beta", "logpdf", 0.5, (1e4, 1e4), 4.725939923624537), ("poisson", "logpmf", 1e4, (1e4,), -5.52411705252598),
+        ("binom", "logpmf", 5e3, (1e4, 0.5), -4.830986538632715),
+    ],
+)  # fmt: skip
+def test_large_parameters_keep_float32s_digits(
+    name: str, method: str, x: float, shapes: tuple[float, ...], wanted: float
+) -> None:
+    """Values of SciPy 1.17."""
+    found = getattr(getattr(stats, name), method)(np.float32(x), *map(np.float32, shapes))
+    np.testing.assert_allclose(found, wanted, rtol=2e-7)
+
+
+def test_edges() -> None:
+    x = np.array([-np.inf, -1.0, 0.5, np.inf])
+    for method in ("logpdf", "cdf"):
+        np.testing.assert_allclose(
+            getattr(stats.t, method)(x, np.inf), getattr(stats.norm, method)(x), rtol=1e-15
+        )
+    assert np.isnan(stats.bernoulli.cdf(np.nan, 0.3)) and np.isnan(stats.poisson.cdf(np.nan, 0.3))
+
+
 def test_promotion_and_batching() -> None:
     assert stats.norm.logpdf(1).dtype == np.float32
     table = stats.norm.logpdf(np.zeros((3, 1), np.float32), np.arange(2), scale=np.ones(2, np.float32))

@@ -80,7 +80,9 @@ psi = digamma
 
 @composed
 def polygamma(n: Any, x: Any, /) -> Array:
-    """The n-th derivative of digamma at x > 0, for a whole n >= 0, with respect to which it is constant.
+    """The n-th derivative of digamma at x for a whole n >= 0, with respect to which it is constant.
+
+    Infinite at 0, -1, ... for n > 0.
 
     >>> from tinyfn.scipy import special
     >>> special.polygamma(tnp.array([0, 1, 2]), 1.0).round(3)
@@ -94,6 +96,8 @@ def polygamma(n: Any, x: Any, /) -> Array:
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None, /) -> Array:
     """The sum of (q + k) to the power -x over k = 0, 1, ... (Hurwitz), with q = 1 Riemann's; NaN for x < 1.
+
+    Infinite for q = 0, -1, ...; of other q < 0 for a whole x alone.
 
     The derivative with respect to x is not implemented.
 

@@ -22,13 +22,17 @@ def _cauchy_quantile(q: Any) -> Any:
 
 
 def _t_log_density(z: Any, df: Any) -> Any:
-    constant = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * tnp.log(df * math.pi)
-    return constant - (df + 1) / 2 * tnp.log1p(z * z / df)
+    # As a beta function, which has no cancellation; with infinitely many degrees of freedom it is the normal distribution.
+    finite = where(df == math.inf, 1.0, df)
+    constant = -special.betaln(0.5, finite / 2) - 0.5 * tnp.log(finite)
+    value = constant - (finite + 1) / 2 * tnp.log1p(z * z / finite)
+    return where(df == math.inf, -0.5 * (z * z + math.log(2 * math.pi)), value)
 
 
 def _t_cdf(z: Any, df: Any) -> Any:
-    tail: Any = 0.5 * special.betainc(df / 2, 0.5, df / (df + z * z))
-    return where(z > 0, 1 - tail, tail)
+    finite = where(df == math.inf, 1.0, df)
+    tail: Any = 0.5 * special.betainc(finite / 2, 0.5, finite / (finite + z * z))
+    return where(df == math.inf, special.ndtr(z), where(z > 0, 1 - tail, tail))
 
 
 def _log_gamma_density(z: Any, a: Any) -> Any:
@@ -111,6 +115,7 @@ Array([-inf,  -1.,   1.], dtype=float32)
 gamma = Continuous(
     "gamma", ("a",), _log_gamma_density, lambda z, a: special.gammainc(a, z), sf=lambda z, a: special.gammaincc(a, z),
     support=(0, math.inf),
+    wide=True,
     text="""The gamma distribution of the shape parameter `a` > 0: x^(a-1) exp(-x) / Γ(a), x >= 0.
 
 >>> from tinyfn.scipy import stats
@@ -121,6 +126,7 @@ Array(0.1839, dtype=float32)
 chi2 = Continuous(
     "chi2", ("df",), lambda z, df: _log_gamma_density(z / 2, df / 2) - math.log(2),
     lambda z, df: special.gammainc(df / 2, z / 2), sf=lambda z, df: special.gammaincc(df / 2, z / 2), support=(0, math.inf),
+    wide=True,
     text="""The chi-squared distribution of `df` > 0 degrees of freedom: that of 2 y, with y gamma distributed for a = df/2.
 
 >>> from tinyfn.scipy import stats
@@ -132,6 +138,7 @@ beta = Continuous(
     "beta", ("a", "b"),
     lambda z, a, b: special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b),
     lambda z, a, b: special.betainc(a, b, z), sf=lambda z, a, b: special.betainc(b, a, 1 - z), support=(0, 1),
+    wide=True,
     text="""The beta distribution: x^(a-1) (1-x)^(b-1) / B(a, b), 0 <= x <= 1.
 
 >>> from tinyfn.scipy import stats
@@ -144,6 +151,7 @@ t = Continuous(
     ("df",),
     _t_log_density,
     _t_cdf,
+    wide=True,
     text="""Student's distribution of `df` > 0 degrees of freedom: proportional to (1 + x²/df) to the power -(df + 1)/2.
 
 >>> from tinyfn.scipy import stats

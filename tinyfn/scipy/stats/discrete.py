@@ -18,6 +18,7 @@ def _binomial(k: Any, n: Any, p: Any) -> Any:
 poisson = Cumulated(
     "poisson", ("mu",), lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu, lambda mu: math.inf,
     cumulated=lambda k, mu: special.gammaincc(k + 1, mu),
+    wide=True,
     text="""The Poisson distribution of rate `mu`: exp(-mu) mu^k / k!, k = 0, 1, ...
 
 >>> from tinyfn.scipy import stats
@@ -40,6 +41,7 @@ binom = Discrete(
     ("n", "p"),
     _binomial,
     lambda n, p: n,
+    wide=True,
     text="""The binomial distribution: the successes among `n` trials of probability `p`.
 
 >>> from tinyfn.scipy import stats

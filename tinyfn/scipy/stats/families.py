@@ -27,8 +27,10 @@ def _logarithm(p: Any, rest: Any) -> Any:
 class _Family:
     """What distributions share: a name, the names of parameters in order, some with default values, and a text for `help`."""
 
-    def __init__(self, name: str, shapes: tuple[str, ...], defaults: dict[str, int], text: str):
+    def __init__(self, name: str, shapes: tuple[str, ...], defaults: dict[str, int], text: str, wide: bool):
         self.name, self._names, self._defaults = name, (*shapes, *defaults), defaults
+        # Differences of logarithms of gamma functions lose all digits of float32 where parameters are large.
+        self._wide = wide
         methods = [method for method in dir(type(self)) if not method.startswith("_")]
         self.__doc__ = f"{text}\nMethods, of ({', '.join(('x', *self._names))}): {', '.join(methods)}.\n"
 
@@ -38,7 +40,7 @@ class _Family:
     def _called(
         self, method: str, formula: Formula, x: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Array:
-        """A formula of (x, *parameters), all of one float dtype, float32 at least."""
+        """A formula of (x, *parameters), all of one float dtype: float32 at least, or float64."""
         given = dict(zip(self._names, args, strict=False))
         what = f"stats.{self.name}.{method}"
         if len(args) > len(self._names) or not set(options) <= set(self._names) - set(given):
@@ -52,8 +54,9 @@ class _Family:
             raise TypeError(f"{what} needs {' and '.join(lacking)}; at {user_line()}")
         arrays = floats(what, x, *[values[name] for name in self._names])
         dtype = arrays[0].dtype
-        wide = [operators.to_dtype(a, dtypes.accumulator(dtype)) for a in arrays]
-        return operators.to_dtype(tnp.asarray(formula(*wide)), dtype)
+        working = dtypes.float64 if self._wide else dtypes.accumulator(dtype)
+        given_in_it = [operators.to_dtype(a, working) for a in arrays]
+        return operators.to_dtype(tnp.asarray(formula(*given_in_it)), dtype)
 
 
 class Continuous(_Family):
@@ -85,8 +88,9 @@ class Continuous(_Family):
         support: tuple[float, float] = (-math.inf, math.inf),
         *,
         text: str,
+        wide: bool = False,
     ):
-        super().__init__(name, shapes, _LOCATION, text)
+        super().__init__(name, shapes, _LOCATION, text, wide)
         self._log_density, self._cdf, self._support = log_density, cdf, support
         # Of distributions that are symmetric about 0 those of the upper tail are those of the lower one.
         self._sf = sf or (lambda z, *shape: cdf(-z, *shape))
@@ -193,8 +197,9 @@ class Discrete(_Family):
         least: int = 0,
         *,
         text: str,
+        wide: bool = False,
     ):
-        super().__init__(name, shapes, {"loc": 0}, text)
+        super().__init__(name, shapes, {"loc": 0}, text, wide)
         self._log_mass, self._greatest, self._least = log_mass, greatest, least
 
     def _mass(self, k: Any, *parameters: Any) -> Any:
@@ -234,7 +239,8 @@ class Cumulated(Discrete):
             *shape, loc = parameters
             below = tnp.floor(k - loc)
             known = where((below >= 0) | tnp.isnan(below), below, 0.0)
-            return where(below < 0, 0.0, self._cumulated(known, *shape))
+            value = where(below < 0, 0.0, self._cumulated(known, *shape))
+            return where(tnp.isnan(k), math.nan, value)
 
         return self._called("cdf", placed, k, args, options)
 

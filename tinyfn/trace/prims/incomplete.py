@@ -20,6 +20,7 @@ from .gamma_functions import digamma, lgamma
 from .wide import Numpy
 
 _MOST_TERMS = 5000
+_LEAST_ARGUMENT = -1e4
 # Above this `a`, Temme's expansion takes the place of iterations, whose number grows with the root of a.
 _LARGE = 2e5
 
@@ -52,12 +53,21 @@ class Special(Elementwise):
 
 class Zeta(Special):
     """Hurwitz's zeta function, the sum of (q + k) to the power -x over k = 0, 1, ...; NaN for x < 1, infinite for x = 1, and for
-    q = 0, -1, ..., NaN for other q < 0. By Euler and Maclaurin's formula."""
+    q = 0, -1, ...; of other q < 0 for whole x, and NaN for others and below -10,000. By Euler and Maclaurin's formula."""
 
     arity = 2
     domain = (1.2, 5.0)
 
     def value(self, x: Any, q: Any) -> Any:
+        # The powers of negative numbers, which are real for a whole x.
+        shifted = (q < 0) & (q >= _LEAST_ARGUMENT) & (q != np.floor(q)) & (x == np.floor(x))
+        steps = np.where(shifted, np.ceil(-q), 0.0)
+        before = np.zeros(q.shape)
+        for k in range(int(steps.max(initial=0))):
+            before = before + np.where(k < steps, np.where(shifted, q + k, 1.0) ** -x, 0.0)
+        return before + self._of_positive(x, q + steps)
+
+    def _of_positive(self, x: Any, q: Any) -> Any:
         total = sum([(q + k) ** -x for k in range(10)])
         far = q + 10
         power = far**-x
