@@ -148,6 +148,7 @@ CASES: dict[str, Case] = {
     "NaN": case(with_nan, FloatingPointError, "log"),
     # Control flow.
     "scan of lengths": case(lambda: lax.scan(lambda c, a: (c, a), 0.0, (x, x[:2])), ValueError, "`a[0]` has 3", "`a[1]` has 2"),
+    "scan of many": case(lambda: lax.scan(lambda c, a: (c, a), 0.0, [x] * 99 + [m]), ValueError, "`a[0]` has 3; `a[99]` has 2;"),
     "scan without xs": case(lambda: lax.scan(lambda c, a: (c, a), 0.0), ValueError, "needs a length"),
     "carry dtype": case(lambda: lax.scan(lambda c, a: (c + a, a), i[0], x), TypeError, "`c` is int32[]", "float32[]",
     ".astype('int32')"),

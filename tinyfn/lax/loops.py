@@ -21,6 +21,7 @@ from .bodies import Carry, Seen, apply, joined, seen, trace_loop
 from .movement import concatenate, reshape, slice_in_dim
 
 Pair = tuple[Any, Any]
+_SHOWN = 5  # so many of the xs that have another size are named
 
 
 @entry_point
@@ -128,7 +129,11 @@ def _length(what: str, f: Callable[..., Any], given: Arguments, length: Any) -> 
     if isinstance(length, int) and length < 0:
         raise ValueError(f"{what} of {function}: the length {length} is negative; at {user_line()}")
     if any(n != length for n in sizes):
-        found = "; ".join(f"`{given.name(i)}` has {n}" for i, n in enumerate(sizes))
+        names = given.names()
+        others = [f"`{names[i]}` has {n}" for i, n in enumerate(sizes) if n != length]
+        alike = [f"`{names[i]}` has {n}" for i, n in enumerate(sizes) if n == length]
+        more = [f"and {len(others) - _SHOWN} more are different"] if len(others) > _SHOWN else []
+        found = "; ".join([*alike[:1], *others[:_SHOWN], *more])
         raise ValueError(
             f"{what} of {function}: the leading axes of the xs must all have {length} elements: {found}; at {user_line()}"
         )
