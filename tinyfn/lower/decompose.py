@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..trace import finite
 from ..trace.graph import Graph
 from ..trace.prim import Primitive
 from ..trace.uop import UOp, rebuild
@@ -19,6 +20,7 @@ def decompose(graph: Graph) -> Graph:
         if _may_be(node):
             assert isinstance(node.op, Primitive) and node.op.decomposition is not None
             made = node.op.decomposition(*args, **node.params)
+            finite.inherit_line(node, [made])
         new[node] = made if made is not None else node if args == node.src else rebuild(node, args)
     return Graph(graph.inputs, [new[node] for node in graph.outputs], graph.captured, graph.name)
 

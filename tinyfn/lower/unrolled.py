@@ -19,6 +19,7 @@ from ..trace.formulas import cast
 from ..trace.graph import Graph
 from ..trace.uop import CONST, INPUT, UOp, const, toposort
 from .contraction import CONTRACTIONS, factors, summed
+from .decompose import decompose
 from .index import LOAD, Elements, has_rule, load
 from .llvm_scalar import ScalarCode, constant, memory_type, register_type
 from .sinks import reduces
@@ -127,7 +128,7 @@ def loop_code(
     if condition is not None:
         outputs += condition.inline(body.inputs)
     try:
-        expanded = _Expanded(body.inputs, outputs)
+        expanded = _Expanded(body.inputs, decompose(Graph(body.inputs, outputs)).outputs)
         loop = _Loop(body, constants, carries, reverse)
         text = loop.text(expanded.outputs)
         return LoopCode(text, len(loop.head) + len(loop.inside))

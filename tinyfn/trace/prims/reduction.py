@@ -24,9 +24,9 @@ from ..prim import (
 )
 from ..scalar import ADD, AND, MAX, MIN, MUL, OR, ScalarOp
 from ..uop import UOp
-from .comparison import eq
+from .comparison import eq, ne
 from .extremes import max
-from .selection import convert
+from .selection import convert, where
 
 
 def _wide(x: Any, reduce: Any, axes: tuple[int, ...]) -> Any:
@@ -193,6 +193,21 @@ class Argmax(Primitive):
     def reference(self, x: Any, *, axis: int, dtype: DType) -> Any:
         return np.asarray(np.argmax(x, axis)).astype(dtype)
 
+    def decomposition(self, x: UOp, *, axis: int, dtype: DType) -> UOp | None:
+        """The least of the positions where the extreme is, or where a NaN is if there is one: that equals nothing."""
+        if x.dtype in dtypes.NARROW_FLOATS:
+            x = convert(x, dtype=dtypes.float32)
+        found = eq(x, spread(self._extreme(x, axes=(axis,)), (axis,), x.shape))
+        if dtypes.is_float(x.dtype):
+            found = found | ne(x, x)
+        few = isinstance(x.shape[axis], int) and x.shape[axis] < 2**31
+        numbers = REGISTRY["iota"].node(dtype=dtypes.int32 if few else dtypes.int64, shape=x.shape, axis=axis)
+        none = full_like(numbers, np.iinfo(numbers.dtype).max)
+        return convert(reduce_min(where(found, numbers, none), axes=(axis,)), dtype=dtype)
+
+    def _extreme(self, x: UOp, axes: tuple[int, ...]) -> UOp:
+        return reduce_max(x, axes=axes)
+
     def batch(
         self, size: Any, args: Sequence[UOp], batched: Sequence[bool], *, axis: int, dtype: DType
     ) -> UOp:
@@ -215,6 +230,9 @@ class Argmin(Argmax):
 
     def reference(self, x: Any, *, axis: int, dtype: DType) -> Any:
         return np.asarray(np.argmin(x, axis)).astype(dtype)
+
+    def _extreme(self, x: UOp, axes: tuple[int, ...]) -> UOp:
+        return reduce_min(x, axes=axes)
 
 
 reduce_sum, reduce_prod, reduce_max, reduce_min = ReduceSum(), ReduceProd(), ReduceMax(), ReduceMin()
