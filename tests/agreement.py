@@ -24,6 +24,7 @@ from tinyfn.trace import prims
 from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.execute import step
 from tinyfn.trace.graph import Graph
+from tinyfn.trace.prims import cumulative
 from tinyfn.trace.uop import CONST, OUTPUT, UOp
 from tinyfn.transforms.branches import cond
 from tinyfn.transforms.loops import scan
@@ -342,6 +343,44 @@ def _product(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: lis
     return largest - step(node)(magnitude) + _order(_reduced(node)) * eps * largest, 0
 
 
+def _run_product(
+    node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]
+) -> tuple[Any, Any]:
+    if not dtypes.is_float(node.dtype):
+        return _anything_if_changed(errors)
+    magnitude = np.abs(wide(operands[0]))
+    largest = step(node)(magnitude + errors[0])
+    eps = float(ml_dtypes.finfo(dtypes.accumulator(node.dtype)).eps)
+    return largest - step(node)(magnitude) + _order(_along(node)) * eps * largest, 0
+
+
+def _run_extreme(
+    node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]
+) -> tuple[Any, Any]:
+    def so_far(values: np.ndarray) -> Any:
+        axis, back = node.params["axis"], node.params["reverse"]
+        found = np.maximum.accumulate(np.flip(values, axis) if back else values, axis)
+        return np.flip(found, axis) if back else found
+
+    return _either_zero(out, so_far(np.broadcast_to(errors[0], out.shape)), so_far, operands)
+
+
+def _run_exponentials(
+    node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]
+) -> tuple[Any, Any]:
+    """No element changes the result by more than it changes itself; each of NumPy's steps is off, and each of our terms."""
+    axis = node.params["axis"]
+    largest = 1 + np.max(np.nan_to_num(np.abs(wide(operands[0])), posinf=0.0), axis, keepdims=True, initial=0)
+    eps = float(ml_dtypes.finfo(dtypes.accumulator(node.dtype)).eps)
+    steps = (NUMPYS_ULP + node.op.ulp[0]) * _along(node) * eps * (largest + np.log(max(_along(node), 1)))
+    return np.max(np.broadcast_to(errors[0], out.shape), axis, keepdims=True, initial=0) + steps, 0
+
+
+def _along(node: UOp) -> int:
+    size: int = node.shape[node.params["axis"]]
+    return size
+
+
 def _contracted(node: UOp) -> int:
     return prod([node.src[0].shape[a] for a in node.params["contract"][0]])
 
@@ -382,7 +421,12 @@ _RULES: dict[Any, Rule] = {
     prims.reduce_max: _extreme,
     prims.reduce_min: _extreme,
     prims.reduce_sum: _summed(_reduced),
-    prims.cumsum: _summed(lambda node: node.shape[node.params["axis"]]),
+    cumulative.cumsum: _summed(_along),
+    cumulative.recurrence: _summed(lambda node: 2 * _along(node)),
+    cumulative.cumprod: _run_product,
+    cumulative.cummax: _run_extreme,
+    cumulative.cummin: _run_extreme,
+    cumulative.cumlogsumexp: _run_exponentials,
     prims.reduce_prod: _product,
     prims.dot_general: _summed(_contracted),
     prims.conv_general: _summed(lambda node: prod(node.src[1].shape[1:])),

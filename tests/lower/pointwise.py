@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyfn.lower.index import LOAD, RESULT
-from tinyfn.lower.nest import Nest, Pass, size_of
+from tinyfn.lower.nest import Nest, Pass, first_of, size_of
 from tinyfn.trace import scalar
 from tinyfn.trace.uop import UOp, toposort
 
@@ -35,6 +35,14 @@ def _run(each: Pass, point: dict[UOp, int], arrays: Any, local: Any, results: di
         here = point | inner
         for inside in each.passes:
             _run(inside, here, arrays, local, results)
+        for running in each.running:
+            terms = [_value(term, here, arrays, local, results) for term in running.terms]
+            before = totals.get(running.node, first_of(running))
+            before = before * terms[1] if len(terms) > 1 else before
+            first = len(terms) > 1 and not any(inner.values())
+            totals[running.node] = terms[0] if first else running.op.reference(before, terms[0])  # type: ignore[misc]
+        for running in each.running:
+            results[running.node] = np.asarray(totals[running.node]).astype(running.node.dtype)
         for store in each.stores:
             value, position = (_value(e, here, arrays, local, results) for e in (store.value, store.position))
             if store.node in local:

@@ -262,7 +262,7 @@ def elements_touched(kernel: Kernel) -> int | None:
             def every(node: UOp, points: Any = points, count: int = int(np.prod(sizes))) -> np.ndarray:
                 return np.broadcast_to(scalar.evaluate([node], points)[0], (count,))
 
-            values = [r.value for r in each.reductions] + [s.value for s in each.stores]
+            values = each.values
             accesses = [(n.arg, "read", n.src) for n in toposort(values) if n.op is LOAD]
             accesses += [(s.node, "written", (s.position,)) for s in each.stores]
             for array, direction, (position, *condition) in accesses:

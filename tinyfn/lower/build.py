@@ -14,6 +14,7 @@ from .contraction import CONTRACTIONS, factors
 from .groups import Group
 from .index import LOAD, PIECE, Elements, elements_read, load, place
 from .nest import Nest, Pass, Reduce, Store, merge_ranges, only_ranges, result
+from .ordered import nest as ordered_nest
 from .sinks import reduces
 from .spaces import along, ranges_of, space
 
@@ -40,6 +41,8 @@ class Builder:
 
     def nest(self, group: Group) -> Nest:
         """The nest of a group."""
+        if group.ordered:
+            return merge_ranges(ordered_nest(self, group.members[0]))
         outer = group.outer
         if outer is None:
             # Nothing but elementwise work: rows over the last axis.

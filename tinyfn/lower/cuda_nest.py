@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..trace import sint
+from ..trace import scalar, sint
 from ..trace.uop import CONST, UOp
 from .cuda_expressions import TYPES, Expressions, Scope, Writer, literal, type_of
 from .cuda_function import THREADS, WARP, Function, device_function, pointers
 from .cuda_schedule import Mapping, apply, choose, inner_size, is_vector, loads_of, points_of
 from .index import LOAD
-from .nest import Nest, Pass, Reduce, elements_of, result, size_of
+from .nest import Nest, Pass, Reduce, Running, elements_of, first_of, result, size_of
 from .opts import Opt
 
 # Rows that do not fit into shared memory are in scratch memory, of so many blocks.
@@ -239,7 +239,7 @@ class _NestWriter:
             with self.writer.block(f"for (int {e} = lane; {e} < {size}; {e} += {self.plan.group})"):
                 self.expressions.ranges(each.inner, e, here)
                 self._body(each, totals, here)
-        for reduction, total in zip(each.reductions, totals, strict=True):
+        for reduction, total in zip(each.reductions, totals, strict=not each.running):
             if self.plan.group > 1:
                 self._combine_threads(reduction, total)
             self._keep(reduction, total, scope)
@@ -261,15 +261,17 @@ class _NestWriter:
             self._body(each, totals, here)
 
     def _body(self, each: Pass, totals: Sequence[str], scope: Scope) -> None:
+        for running, total in zip(each.running, totals, strict=False):
+            self._go_on(running, total, each.inner[0], scope)
         self._stores(each, scope)
-        for reduction, total in zip(each.reductions, totals, strict=True):
+        for reduction, total in zip(each.reductions, totals, strict=not each.running):
             self._accumulate(reduction, total, scope)
 
     def _hoist(self, each: Pass, scope: Scope) -> None:
         """Make what does not depend on the pass's ranges before its loops."""
         inner, changing = set(each.inner), set(self.nest.local) | set(self.nest.stored)
         moving: dict[UOp, bool] = {}
-        for node in elements_of(*[r.value for r in each.reductions], *[store.value for store in each.stores]):
+        for node in elements_of(*each.values):
             if node.op is LOAD:
                 # Not one with a condition: it may be all that keeps a loop from reading at all.
                 moving[node] = (
@@ -284,14 +286,31 @@ class _NestWriter:
 
     def _totals(self, each: Pass) -> list[str]:
         totals = []
-        for reduction in each.reductions:
-            assert reduction.op.identity is not None
+        kept: list[Reduce | Running] = [*each.reductions, *each.running]
+        for reduction in kept:
             dtype = reduction.value.dtype
+            if isinstance(reduction, Running):
+                first = first_of(reduction)
+            else:
+                assert reduction.op.identity is not None
+                first = np.asarray(reduction.op.identity(dtype), dtype)[()]
             name = self.writer.name("total")
-            first = literal(np.asarray(reduction.op.identity(dtype), dtype)[()], dtype)
-            self.writer.line(f"{TYPES[dtype]} {name} = {first};")
+            self.writer.line(f"{TYPES[dtype]} {name} = {literal(first, dtype)};")
             totals.append(name)
         return totals
+
+    def _go_on(self, running: Running, total: str, r: UOp, scope: Scope) -> None:
+        """A running value at the next point, which stores of the pass may then read."""
+        dtype, before = running.value.dtype, total
+        terms = [self.expressions.value(term, scope) for term in running.terms]
+        if len(terms) > 1:
+            before = self.expressions.on_values(scalar.MUL, dtype, [terms[1], before])
+        combined = self.expressions.on_values(running.op, dtype, [before, terms[0]])
+        if len(terms) > 1:
+            combined = f"{self.expressions.value(r, scope)} == 0 ? {terms[0]} : {combined}"
+        self.writer.line(f"{total} = {combined};")
+        value = self.expressions.cast(total, dtype, running.node.dtype)
+        self.expressions.define(result(running.node), value, scope, TYPES[running.node.dtype])
 
     def _accumulate(self, reduction: Reduce, total: str, scope: Scope) -> None:
         value = self.expressions.value(reduction.value, scope)

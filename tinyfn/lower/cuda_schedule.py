@@ -104,6 +104,8 @@ def apply(nest: Nest, opts: Sequence[Opt]) -> Mapping:
         else:
             raise OptError(f"{opt} is not for loops on a GPU")
     sizes = (THREADS // columns,) if columns else (1, WARP, THREADS)
+    if group > 1 and any(each.is_ordered or each.running for each in nest.every()):
+        raise OptError("the points of an ordered pass are run one after another, by one thread")
     if group not in sizes:
         raise OptError(f"so many threads share an inner range: {sizes}, not {group}")
     if columns:
@@ -126,7 +128,11 @@ def apply(nest: Nest, opts: Sequence[Opt]) -> Mapping:
 
 def _is_flat(nest: Nest) -> bool:
     """Whether a nest has neither local arrays nor passes within passes."""
-    return bool(nest.outer) and not nest.local and not any(each.passes for each in nest.passes)
+    return (
+        bool(nest.outer)
+        and not nest.local
+        and not any(e.passes or e.running or e.is_ordered for e in nest.passes)
+    )
 
 
 def _are_long_columns(nest: Nest) -> bool:
@@ -150,6 +156,8 @@ def _shared(nest: Nest, group: int) -> tuple[dict[UOp, int], int]:
 
 def _group(nest: Nest) -> int:
     longest = max((inner_size(each) for each in nest.every()), default=1)
+    if any(each.is_ordered or each.running for each in nest.every()):
+        return 1
     if longest <= THREAD_ROW or not any(each.inner for each in nest.every()):
         return 1
     if nest.outer and _across(nest) > 0:
@@ -228,7 +236,7 @@ def _own_elements(nest: Nest, array: UOp, group: int) -> bool:
 def loads_of(each: Pass) -> list[UOp]:
     """The elements that a pass loads itself, those in positions and conditions of others included."""
     found: dict[UOp, None] = {}
-    pending = [*(r.value for r in each.reductions), *(e for s in each.stores for e in (s.value, s.position))]
+    pending = [*each.values, *[store.position for store in each.stores]]
     while pending:
         loads = [n for n in elements_of(*pending) if n.op is LOAD and n not in found]
         found |= dict.fromkeys(loads)

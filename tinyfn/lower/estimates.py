@@ -132,8 +132,9 @@ def _operations(nest: Nest) -> Dimension:
     depths = _result_depths(nest)
     for ranges, each in loops(nest):
         factors = _factors(nest, each)
-        values = [r.value for r in each.reductions] + [store.value for store in each.stores]
-        total = sint.add(total, sint.mul(len(each.reductions), _points(ranges)))
+        values = each.values
+        combined = len(each.reductions) + sum(len(running.terms) for running in each.running)
+        total = sint.add(total, sint.mul(combined, _points(ranges)))
         nodes = elements_of(*values)
         index = _index_arithmetic(nodes)
         depth: dict[UOp, int] = {}
@@ -150,7 +151,8 @@ def _operations(nest: Nest) -> Dimension:
 
 def _result_depths(nest: Nest) -> dict[UOp, int]:
     """For each reduction the number of loops round it, of which each point has a result of its own."""
-    return {r.node: len(ranges) - len(each.inner) for ranges, each in loops(nest) for r in each.reductions}
+    depths = {r.node: len(ranges) - len(each.inner) for ranges, each in loops(nest) for r in each.reductions}
+    return depths | {r.node: len(ranges) for ranges, each in loops(nest) for r in each.running}
 
 
 def _depth(
@@ -219,9 +221,7 @@ class _Access(NamedTuple):
 def _accesses(nest: Nest) -> Iterator[_Access]:
     known: set[UOp] = set()
     for ranges, each in loops(nest):
-        values = [r.value for r in each.reductions] + [
-            e for store in each.stores for e in (store.value, store.position)
-        ]
+        values = each.values + [store.position for store in each.stores]
         for node in toposort(values):
             if node.op is not LOAD or node in known:
                 continue

@@ -17,7 +17,7 @@ from ..trace import dtype as dtypes
 from ..trace import sint
 from ..trace.uop import UOp
 from .contraction import CONTRACTIONS
-from .index import PIECE
+from .index import PIECE, is_ordered
 from .sinks import Sinks, is_reduction, reduces
 from .spaces import along, ranges_of, reads_its_own_point, reads_point
 
@@ -39,6 +39,7 @@ class Group:
         self.cost = 0  # in scalar ops for an element
         self.members: list[UOp] = []
         self.contraction = sink.op in CONTRACTIONS
+        self.ordered = is_ordered(sink)  # then it has no other members
         # The shape of the elementwise members while the outer axes are open, and the outer shape once they are not.
         self.shape: tuple[Any, ...] | None = None if reduces(sink) else sink.shape
         self.outer: tuple[Any, ...] | None = sink.shape if reduces(sink) else None
@@ -63,7 +64,12 @@ class Group:
 
     def take(self, sink: UOp, cost: int, reads: set[UOp], inside: set[UOp]) -> bool:
         """Take a sink in if it fits; of the arrays that it reads, those `inside` are sinks of the group."""
-        if self.cost + cost > LARGEST or any(r.op is PIECE for r in inside):
+        if (
+            self.ordered
+            or is_ordered(sink)
+            or self.cost + cost > LARGEST
+            or any(r.op is PIECE for r in inside)
+        ):
             return False
         if self.contraction:
             fits = not reduces(sink) and sink.shape == self.outer and cost <= CONSUMER_LIMIT and bool(inside)

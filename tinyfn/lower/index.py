@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..trace import dtype as dtypes
 from ..trace.elements import Index, Request, Rule, as_node, position
 from ..trace.sint import Dimension
 from ..trace.uop import CONST, StructuralOp, UOp, make
@@ -120,6 +121,14 @@ def elements_read(node: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> li
         else:
             made.at(current, at)  # its rule asks for elements as it goes, and may compute with what it gets
     return list(found)
+
+
+def is_ordered(node: UOp) -> bool:
+    """Whether the op is done step after step, each on what those before it made (`Primitive.step`, `Primitive.running`)."""
+    steps = getattr(node.op, "step", None) is not None or getattr(node.op, "running", None) is not None
+    if not steps or has_rule(node) or node.dtype is dtypes.bool_:
+        return False
+    return all(isinstance(n, int) and n > 0 for array in (node, *node.src) for n in array.shape)
 
 
 class Elements:

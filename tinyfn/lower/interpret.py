@@ -15,7 +15,7 @@ from ..trace.graph import Graph
 from ..trace.uop import CONST, UOp, toposort
 from .group import group
 from .index import LOAD, RESULT
-from .nest import Host, Kernel, Nest, Pass, View, size_of
+from .nest import Host, Kernel, Nest, Pass, View, first_of, size_of
 
 _COMBINE = {
     scalar.ADD: np.add, scalar.MUL: np.multiply, scalar.MAX: np.maximum, scalar.MIN: np.minimum,
@@ -40,7 +40,9 @@ class _Run:
     def run(self, each: Pass, around: dict[UOp, Any]) -> None:
         """A pass within loops whose ranges have the values `around`."""
         inner = [size_of(i) for i in each.inner]
-        if each.passes:
+        if each.running:
+            self._running(each, around)
+        elif each.passes or each.is_ordered:
             for place in product(*map(range, inner)):
                 here = around | {i: np.full((1, 1), at) for i, at in zip(each.inner, place, strict=True)}
                 for within in each.passes:
@@ -62,6 +64,19 @@ class _Run:
             self.results[reduction.node] = np.asarray(self.results[reduction.node]).astype(
                 reduction.node.dtype
             )
+
+    def _running(self, each: Pass, around: dict[UOp, Any]) -> None:
+        """An ordered pass with running values, point by point."""
+        totals: dict[UOp, Any] = {r.node: first_of(r) for r in each.running}
+        for place in product(*[range(size_of(i)) for i in each.inner]):
+            here = around | {i: np.full((1, 1), at) for i, at in zip(each.inner, place, strict=True)}
+            terms = [[self._value(term, here, 1) for term in r.terms] for r in each.running]
+            for r, (element, *factor) in zip(each.running, terms, strict=True):
+                before = totals[r.node] * factor[0] if factor else totals[r.node]
+                is_first = factor and not any(place)
+                totals[r.node] = element if is_first else _COMBINE[r.op](before, element)
+                self.results[r.node] = totals[r.node].astype(r.node.dtype)
+            self._stores(each, here, 1)
 
     def _stores(self, each: Pass, here: dict[UOp, Any], columns: int) -> None:
         for store in each.stores:

@@ -19,7 +19,7 @@ from ..trace import dtype as dtypes
 from ..trace import scalar, sint
 from ..trace.uop import CONST, INPUT, UOp, toposort
 from .index import LOAD, RESULT
-from .nest import Host, Nest, Pass, Step, View
+from .nest import Host, Nest, Pass, Step, View, first_of
 from .structure import structure
 
 INDENT = "    "
@@ -114,13 +114,26 @@ def _pass(each: Pass, nest: Nest, names: Names, limit: int, indent: str) -> Iter
         assert r.op.identity is not None
         first = np.asarray(r.op.identity(r.value.dtype), r.value.dtype)[()]
         yield f"{indent}{names[r.node]}: {r.value.dtype.name} = {first.item()!r}"
+    for running in each.running:
+        dtype = running.value.dtype
+        yield f"{indent}{names[running.node]}: {dtype.name} = {first_of(running).item()!r}"
     for i in each.inner:
         yield f"{indent}for {i.arg[0]} in {sint.extent(i)!r}:"
         indent += INDENT
     for inside in each.passes:
         yield from _pass(inside, nest, names, limit, indent)
-    values = [store.value for store in each.stores] + [r.value for r in each.reductions]
     texts = _Texts(names, limit)
+    if each.running:
+        terms = [term for running in each.running for term in running.terms]
+        yield from (indent + line for line in texts.define([], terms))
+        for running in each.running:
+            name, value = names[running.node], texts[running.value]
+            before = name if running.factor is None else f"{texts[running.factor]} * {name}"
+            total = running.op.python.format(before, f"({value})")
+            if running.factor is not None:
+                total = f"{value} if {each.inner[0].arg[0]} == 0 else {total}"
+            yield f"{indent}{name} = {total}"
+    values = [store.value for store in each.stores] + [r.value for r in each.reductions]
     for line in texts.define([store.position for store in each.stores], values):
         yield indent + line
     for store in each.stores:

@@ -321,5 +321,5 @@ def _with_points(nest: Nest) -> Iterator[tuple[Pass, Dimension]]:
 
 
 def _expressions(each: Pass) -> list[UOp]:
-    stored = [expression for store in each.stores for expression in (store.value, store.position)]
-    return [*stored, *[reduction.value for reduction in each.reductions]]
+    stored = [store.position for store in each.stores]
+    return [*stored, *each.values]

@@ -14,10 +14,13 @@ reductions (RESULT). An index is an expression of the same kind, which may conta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..trace import dtype as dtypes
 from ..trace import scalar, sint
 from ..trace.elements import Index, as_node
 from ..trace.uop import OUTPUT, UOp, make, rebuild, toposort
@@ -41,15 +44,53 @@ class Store(NamedTuple):
     value: UOp
 
 
-class Pass(NamedTuple):
-    """A loop over inner ranges (none: once). At each point, first `passes` in order, then the reductions and stores.
+class Running(NamedTuple):
+    """A value that goes along with an ordered pass: at each point what it was before, times `factor` if there is one, combined
+    with an element. It begins as `op`'s identity, or with the first element if there are factors. Stores of the pass read it by
+    `result(node)`."""
 
-    A result of a reduction of `passes` belongs to one point; one of its own to the whole loop."""
+    node: UOp
+    op: scalar.ScalarOp
+    value: UOp
+    factor: UOp | None = None
+
+    @property
+    def terms(self) -> tuple[UOp, ...]:
+        """What it is made of at a point."""
+        return (self.value,) if self.factor is None else (self.value, self.factor)
+
+    def changed(self, change: Callable[[UOp], UOp]) -> Running:
+        """The same of other expressions."""
+        return Running(self.node, self.op, *map(change, self.terms))
+
+
+class Pass(NamedTuple):
+    """A loop over inner ranges (none: once). At each point, first `passes` in order, then `running`, the reductions and stores.
+
+    A result of a reduction of `passes` belongs to one point; one of its own to the whole loop. A pass that reads what it stores
+    is ordered: its points are run one after another, the last range the fastest, and each sees what those before it wrote. So is
+    one with running values, of one range."""
 
     inner: tuple[UOp, ...]
     reductions: tuple[Reduce, ...]
     stores: tuple[Store, ...]
     passes: tuple[Pass, ...] = ()
+    running: tuple[Running, ...] = ()
+
+    @property
+    def values(self) -> list[UOp]:
+        """The expressions of what it reduces, keeps running and stores."""
+        terms = [term for each in self.running for term in each.terms]
+        return [*[r.value for r in self.reductions], *terms, *[store.value for store in self.stores]]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether what a point of its ranges reads in memory is what points before it wrote."""
+        stored = {store.node for store in self.stores}
+        nodes = (
+            toposort([e for store in self.stores for e in (store.value, store.position)]) if stored else ()
+        )
+        return any(node.op is LOAD and node.arg in stored for node in nodes)
 
     def every(self) -> Iterator[Pass]:
         """The pass and those within it, in the order in which their work is done."""
@@ -79,8 +120,8 @@ class Nest(NamedTuple):
     @property
     def loaded(self) -> list[UOp]:
         """The arrays that the kernel reads from memory, those that it writes and reads again included."""
-        expressions = [r.value for each in self.every() for r in each.reductions]
-        expressions += [e for each in self.every() for s in each.stores for e in (s.value, s.position)]
+        expressions = [value for each in self.every() for value in each.values]
+        expressions += [s.position for each in self.every() for s in each.stores]
         arrays = [node.arg for node in toposort(expressions) if node.op is LOAD]
         return [node for node in dict.fromkeys(arrays) if node not in self.local]
 
@@ -136,6 +177,15 @@ def only_ranges(index: Index) -> tuple[UOp, ...]:
     return tuple([i for i in index if isinstance(i, UOp)])
 
 
+def first_of(running: Running) -> Any:
+    """What a running value is before the first point: of a sum -0.0, which keeps a first element of -0.0."""
+    dtype = running.value.dtype
+    if running.op is scalar.ADD and dtypes.is_float(dtype):
+        return np.asarray(-0.0, dtype)[()]
+    assert running.op.identity is not None
+    return np.asarray(running.op.identity(dtype), dtype)[()]
+
+
 # A last range of at most so many elements is made one with the one before, if memory is walked that way.
 SHORT = 8
 
@@ -144,7 +194,9 @@ def merge_ranges(nest: Nest) -> Nest:
     """The nest with neighbouring ranges that every position steps through as through one made one.
 
     A nest without reductions becomes a single outer range over all elements, if its arrays are walked in order."""
-    if len(nest.passes) == 1 and not nest.passes[0].reductions and not nest.passes[0].passes:
+    if len(nest.passes) == 1 and not (
+        nest.passes[0].reductions or nest.passes[0].running or nest.passes[0].passes
+    ):
         # Nothing holds inner ranges apart from outer ones.
         (only,) = nest.passes
         nest = Nest((*nest.outer, *only.inner), (Pass((), (), only.stores),), nest.local)
@@ -228,6 +280,7 @@ def _merged(nest: Nest, a: UOp, b: UOp) -> Nest | None:
             tuple([Reduce(r.node, r.op, rewritten(r.value)) for r in each.reductions]),
             tuple([Store(s.node, moved(s.position), rewritten(s.value)) for s in each.stores]),
             tuple(map(changed, each.passes)),
+            tuple([running.changed(rewritten) for running in each.running]),
         )
 
     try:

@@ -25,7 +25,7 @@ def rebase(nest: Nest) -> tuple[Nest, dict[UOp, int]]:
         first[array] = min(constant, first.get(array, constant))
 
     for each in nest.every():
-        for node in toposort([*[r.value for r in each.reductions], *[s.value for s in each.stores]]):
+        for node in toposort(each.values):
             if node.op is LOAD:
                 seen(node.arg, node.src[0])
         for store in each.stores:
@@ -59,4 +59,5 @@ def _changed(each: Pass, value: Callable[[UOp], UOp], position: Callable[[UOp, U
         tuple([Reduce(r.node, r.op, value(r.value)) for r in each.reductions]),
         tuple([Store(s.node, position(s.node, value(s.position)), value(s.value)) for s in each.stores]),
         tuple([_changed(inside, value, position) for inside in each.passes]),
+        tuple([running.changed(value) for running in each.running]),
     )

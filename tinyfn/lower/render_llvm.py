@@ -17,10 +17,10 @@ from ..trace import sint
 from ..trace.sint import Dimension
 from ..trace.uop import UOp
 from .index import RESULT
-from .llvm_scalar import literal, memory_type, register_type
-from .llvm_tiles import Tiles
+from .llvm_running import Runs
+from .llvm_scalar import memory_type, register_type
 from .llvm_values import Frame
-from .nest import Nest, Pass, Reduce, elements_of, result
+from .nest import Nest, Pass, Reduce, Running, elements_of
 from .schedule import Lanes, Plan
 
 # Code of more instructions than this has masks throughout, rather than a copy without.
@@ -29,7 +29,7 @@ LARGE = 400
 LONG = 64
 
 
-class Renderer(Tiles):
+class Renderer(Runs):
     """Writes one kernel. See the module's docstring."""
 
     def __init__(
@@ -232,8 +232,9 @@ class Renderer(Tiles):
         """A pass whose ranges are plain loops. If points are along the lanes, each column has accumulators of its own."""
         wide = self.frame is not None
         columns = range(self.count if wide else 1)
-        kinds = [self._kind(r, wide) for _ in columns for r in each.reductions]
-        first = [self._identity(r, wide) for _ in columns for r in each.reductions]
+        kept: Sequence[Reduce | Running] = [*each.reductions, *each.running]
+        kinds = [self._kind(r, wide) for _ in columns for r in kept]
+        first = [self._identity(r, wide) for _ in columns for r in kept]
 
         def nested(ranges: Sequence[UOp], carried: list[str]) -> list[str]:
             if ranges:
@@ -248,6 +249,8 @@ class Renderer(Tiles):
                 self._pass(inside)
             totals, results = iter(carried), []
             for column in columns:
+                for running in each.running:
+                    results.append(self._next(running, each.inner[0], next(totals), wide, column))
                 self.stores(each, column)
                 for r in each.reductions:
                     element = self.vector_of(r.value, column) if wide else self.value(r.value)[0]
@@ -264,8 +267,9 @@ class Renderer(Tiles):
         lane, width, copies = lanes
         size, loops = self.extent(lane), [r for r in each.inner if r is not lane]
         self.lanes = width
-        kinds = [self._kind(r, True) for r in each.reductions for _ in range(copies)]
-        first = [self._identity(r, True) for r in each.reductions for _ in range(copies)]
+        kept: Sequence[Reduce | Running] = [*each.reductions, *each.running]
+        kinds = [self._kind(r, True) for r in kept for _ in range(copies)]
+        first = [self._identity(r, True) for r in kept for _ in range(copies)]
 
         def steps(count: int, mask: str | None, base: str, carried: list[str]) -> list[str]:
             """`count` vectors from `base` on, each into accumulators of its own."""
@@ -275,6 +279,8 @@ class Renderer(Tiles):
                 bases.append(self.op(f"add nuw nsw i64 {base}, {column * width}"))
             self.enter(Frame(lane, width, 1), bases, [mask] * count)
             for column in range(count):
+                for i, running in enumerate(each.running):
+                    results[i] = self._along_lanes(running, base, results[i])
                 self.stores(each, column)
                 for i, r in enumerate(each.reductions):
                     at = i * copies + column
@@ -307,7 +313,7 @@ class Renderer(Tiles):
                 if stop > done:
                     pairs = list(zip(kinds, carried, strict=True))
                     loop = partial(self.loop, done, stop, count * width, pairs, partial(steps, count, None))
-                    carried = loop() if each.reductions else self.past_caches(lanes, (each,), loop)
+                    carried = loop() if kept else self.past_caches(lanes, (each,), loop)
                     done = stop
             if done < size:
                 with self.scope():
@@ -349,16 +355,6 @@ class Renderer(Tiles):
 
     # Reductions
 
-    def _kind(self, reduction: Reduce, vector: bool) -> str:
-        kind = register_type(reduction.value.dtype)
-        return self.vector(kind) if vector else kind
-
-    def _identity(self, reduction: Reduce, vector: bool) -> str:
-        assert reduction.op.identity is not None
-        dtype = reduction.value.dtype
-        constant = literal(reduction.op.identity(dtype), dtype)
-        return self.splat(constant, register_type(dtype)) if vector else constant
-
     def _across(self, reduction: Reduce, total: str) -> str:
         """The lanes of an accumulator, combined by halves."""
         kind, width = register_type(reduction.value.dtype), self.lanes
@@ -373,11 +369,6 @@ class Renderer(Tiles):
             )  # fmt: skip
             total, width = self.binary(reduction.op, reduction.value.dtype, low, high, True, half), half
         return self.op(f"extractelement <1 x {kind}> {total}, i64 0")
-
-    def _keep(self, reduction: Reduce, total: str, vector: bool, column: int) -> None:
-        """A reduction's result, in the reduction's own dtype, for the passes after it."""
-        name = self.cast(total, reduction.value.dtype, reduction.node.dtype, vector)
-        self.keep(result(reduction.node), name, vector, column)
 
 
 def render(

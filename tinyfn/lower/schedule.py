@@ -24,6 +24,7 @@ from .opts import Opt, OptError, OptOps
 from .target import Target
 
 ACCUMULATORS = 4  # vectors of a sum within a point, so that additions need not wait for each other
+ORDERED = 4  # of an ordered pass, which waits for what it wrote
 COLUMNS = 24  # vectors of columns that a reduction over rows works on side by side: long runs of each row
 SQUARE = 16  # lanes at most of what is transposed in registers
 PERIOD = 8  # vectors side by side at most, so that what repeats after them is made once
@@ -34,6 +35,8 @@ TILES = ((256, 512), (64, 64))
 MANY = 16
 # Instructions, about: of a vector in memory, of a lane that is read or written alone, of adding up the lanes of a sum.
 VECTOR, LANE, ACROSS = 2, 2, 12
+# And of a running value in the lanes of a vector, each of which takes in those before it.
+SCANNED = 12
 # What a point, or a vector of points, takes besides.
 POINT = 4
 
@@ -146,6 +149,10 @@ def _plan(
         here = [axis for axis in upcast if first <= axis < first + len(each.inner)]
         if len(here) > 1 or (here and each.passes):
             raise OptError("one axis of an innermost pass runs along the lanes")
+        if each.running and any(axis in unrolled for axis in here):
+            raise OptError("of a running value there is one vector at a time")
+        if here and each.is_ordered:
+            raise OptError("the points of an ordered pass are run one after another, not along the lanes")
         passes.append(lanes(here[0]) if here else None)
         first += len(each.inner)
     return Plan(tuple(outer), None, tuple(passes))
@@ -244,7 +251,7 @@ class Facts:
             total = sum(cost(inside) for inside in each.passes)
             work, begin = self.passes[id(each)], first[0]
             first[0] += len(each.inner)
-            if each.passes or not each.inner:
+            if each.passes or not each.inner or each.is_ordered:
                 return _size(each.inner) * (total + work.scalar())
             ranges = list(enumerate(each.inner))
             best, at = min(
@@ -259,6 +266,7 @@ class Facts:
             )
             r = each.inner[-at]
             opts.append(Opt(OptOps.UPCAST, begin - at, self.fitting(r)))
+            best += _size(each.inner) / self.lanes * SCANNED * len(each.running)
             if each.reductions and size_of(r) >= ACCUMULATORS * self.lanes:
                 opts.append(Opt(OptOps.UNROLL, begin - at, ACCUMULATORS))
             return best + ACROSS * len(each.reductions)
@@ -268,7 +276,9 @@ class Facts:
 
     def columns(self, r: UOp) -> int:
         """How many vectors of points are worked on side by side."""
-        reductions = max((len(each.reductions) for each in self.nest.every()), default=0)
+        reductions = max((len(each.reductions) + len(each.running) for each in self.nest.every()), default=0)
+        if any(each.is_ordered for each in self.nest.every()):
+            reductions = max(reductions, REGISTERS // ORDERED)
         if not reductions:
             return self._period(r)
         if any(each.passes for each in self.nest.every()):
@@ -312,12 +322,13 @@ class _Work:
     """What an element of a pass takes."""
 
     def __init__(self, each: Pass, local: frozenset[UOp]):
-        nodes = elements_of(*[r.value for r in each.reductions], *[s.value for s in each.stores])
+        nodes = elements_of(*each.values)
         loads = [node for node in nodes if node.op is LOAD]
         self.nodes = loads
         self.loads: list[Linear] = [linear(node.src[0]) for node in loads]
         self.stores: list[Linear] = [linear(s.position) for s in each.stores]
         self.ops = sum(node.op is not CONST and node.op is not LOAD for node in nodes) + len(each.reductions)
+        self.ops += sum(len(running.terms) for running in each.running)
         # Floats of 16 bits are computed with as others; indices do not count.
         self.widest = max([_width(node.dtype) for node in nodes if node.op is not sint.VARIABLE], default=4)
         self.local = sum(s.node.dtype.itemsize for s in each.stores if s.node in local)

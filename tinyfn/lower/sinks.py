@@ -16,7 +16,7 @@ from ..trace.graph import Graph
 from ..trace.prim import Reduction
 from ..trace.uop import CONST, INPUT, UOp, input_node, make, toposort
 from .contraction import CONTRACTIONS
-from .index import PIECE, has_rule, is_elementwise, is_movement
+from .index import PIECE, has_rule, is_elementwise, is_movement, is_ordered
 
 # Elementwise values that take more than this many scalar ops are kept for their second use rather than computed again.
 RECOMPUTE_LIMIT = 12
@@ -30,7 +30,7 @@ def compiles(node: UOp) -> bool:
     """Whether a node can be part of a nest: it has a rule, dtypes that are computed with, and elements."""
     if node.op is CONST:
         return node.dtype in _COMPUTED
-    if not (has_rule(node) or is_reduction(node) or node.op in CONTRACTIONS):
+    if not (has_rule(node) or is_reduction(node) or node.op in CONTRACTIONS or is_ordered(node)):
         return False
     if node.op in CONTRACTIONS and node.dtype not in _MULTIPLIED:
         return False
@@ -110,6 +110,7 @@ class Sinks:
             if weight <= LONG
             and self.compiles(node)
             and not reduces(node)
+            and not is_ordered(node)
             and all(n == 1 for n in node.shape)
         }
 
@@ -122,6 +123,9 @@ class Sinks:
         wanted, users = self._wanted, self._users.get(node, ())
         weight = _cost(node) + sum(self.weight[s] for s in dict.fromkeys(node.src) if s not in wanted)
         self.weight[node] = weight
+        if is_ordered(node):
+            wanted.add(node)
+            return
         if reduces(node):
             wanted.add(node)
             # What is made of one number is computed again by whoever needs it.

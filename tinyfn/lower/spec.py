@@ -231,6 +231,9 @@ def _verify_pass(
     inside = dict(results)  # results of passes inside belong to one point
     for one in each.passes:
         _verify_pass(one, nest, ranges, inside, written, settings)
+    before = _Scope(nest, ranges, dict(inside), written, settings)
+    _verify_running(each, before)
+    inside |= dict.fromkeys([r.node for r in each.running], 1)
     scope = _Scope(nest, ranges, inside, written, settings)
     own: dict[UOp, Dimension] = {}
     for store in each.stores:
@@ -256,6 +259,20 @@ def _verify_pass(
         results[r.node] = 1
 
 
+def _verify_running(each: Pass, scope: _Scope) -> None:
+    if each.running and (len(each.inner) != 1 or each.passes or each.reductions):
+        raise scope.wrong("running values go along one range of an innermost pass, which reduces nothing")
+    for r in each.running:
+        _verify_expression(r.terms, scope)
+        if r.op not in COMBINE or (r.factor is not None and r.op is not scalar.ADD):
+            raise scope.wrong(f"{r.op!r} does not combine the elements of a running value")
+        wide = dtypes.accumulator(r.node.dtype)
+        if any(term.dtype is not wide for term in r.terms):
+            raise scope.wrong(f"the running value of {r.node!r} is kept as {r.value.dtype}, not as {wide}")
+        if r.node in scope.results:
+            raise scope.wrong(f"{r.node!r} is made twice")
+
+
 def _size(ranges: Iterable[UOp]) -> int:
     size = 1
     for r in ranges:
@@ -271,6 +288,8 @@ def _verify_store(store: Store, each: Pass, scope: _Scope, own: Mapping[UOp, Dim
     if outside is not None:
         raise scope.wrong(f"{store.node!r} is stored at {outside}")
     moving = each.inner if local else scope.ranges
+    if each.is_ordered:  # of one point the last store wins
+        moving = () if local else scope.ranges[: len(scope.ranges) - len(each.inner)]
     positions = _values(store.position, moving)
     if positions is None:
         used = set(sint.variables([store.position]))
@@ -322,12 +341,26 @@ def _loops(nest: Nest) -> list[tuple[tuple[UOp, ...], Pass]]:
 
 def _verify_own_elements(nest: Nest, array: UOp) -> None:
     """Check the positions of an array in memory that a nest writes: by different stores different ones, and it reads only what
-    the same point of the outer ranges has written in a pass before."""
+    the same point of the outer ranges has written in a pass before, or in the same one if that is ordered, which may also write
+    an element again."""
     writer: dict[int, int] = {}  # position: the point that wrote it
     points = _size(nest.outer)
     for ranges, each in _loops(nest):
-        values = [r.value for r in each.reductions] + [s.value for s in each.stores]
-        for node in toposort(values):
+        new: dict[int, int] = {}
+        first: dict[int, int] = {}  # position: the first point of all ranges that writes it in this pass
+        for store in each.stores:
+            if store.node is array:
+                positions = _values(store.position, ranges)
+                if positions is None:
+                    return
+                for at, position in enumerate(positions.tolist()):
+                    point = at * points // positions.size
+                    before = new.get(position, writer.get(position))
+                    if before is not None and not (each.is_ordered and before == point):
+                        raise SpecError("nest", f"it writes element {position} of {array!r} twice")
+                    new[position] = point
+                    first[position] = min(at, first.get(position, at))
+        for node in toposort(each.values):
             if node.op is LOAD and node.arg is array:
                 positions = _values(node.src[0], ranges)
                 if positions is None:
@@ -339,20 +372,12 @@ def _verify_own_elements(nest: Nest, array: UOp) -> None:
                         return
                     held = condition.astype(bool)
                 for at in np.flatnonzero(held).tolist():
-                    if writer.get(int(positions[at])) != at * points // positions.size:
+                    position, point = int(positions[at]), at * points // positions.size
+                    earlier = new.get(position) == point and first[position] < at
+                    if writer.get(position) != point and not earlier:
                         raise SpecError(
                             "nest", f"it reads {array!r} at {node.src[0]!r}, which the point has not written"
                         )
-        new: dict[int, int] = {}
-        for store in each.stores:
-            if store.node is array:
-                positions = _values(store.position, ranges)
-                if positions is None:
-                    return
-                for at, position in enumerate(positions.tolist()):
-                    if position in writer or position in new:
-                        raise SpecError("nest", f"it writes element {position} of {array!r} twice")
-                    new[position] = at * points // positions.size
         writer |= new
 
 

@@ -50,6 +50,12 @@ def structure(nest: Nest) -> Structure:
                 ]
             ),
             tuple([of(inside) for inside in each.passes]),
+            tuple(
+                [
+                    (results.setdefault(r.node, len(results)), r.op, *[numbers[term] for term in r.terms])
+                    for r in each.running
+                ]
+            ),
         )
 
     passes = tuple([of(each) for each in nest.passes])
@@ -63,8 +69,6 @@ def structure(nest: Nest) -> Structure:
 def _roots(passes: tuple[Pass, ...]) -> Iterator[UOp]:
     for each in passes:
         yield from _roots(each.passes)
-        for reduction in each.reductions:
-            yield reduction.value
+        yield from each.values
         for store in each.stores:
             yield store.position
-            yield store.value

@@ -80,18 +80,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     """
     no_out("cumprod", out)
     x, place = _cumulative(a, axis, dtype, "cumprod")
-    wide = o.to_dtype(x, dtypes.accumulator(x.dtype)) if dtypes.is_float(x.dtype) else x
-    n = x.shape[place]
-    distance = 1
-    # Each step doubles how many elements a product has taken in.
-    while distance < n:
-        shifted = slice_axis(wide, place, 0, n - distance)
-        low = tuple([distance if i == place else 0 for i in range(x.ndim)])
-        zeros = (0,) * x.ndim
-        one = o.scalar(1, wide.dtype)
-        wide = multiply(wide, bind(prims.pad, (shifted, one), {"low": low, "high": zeros, "interior": zeros}))
-        distance *= 2
-    return o.to_dtype(wide, x.dtype)
+    return bind(prims.cumprod, (x,), {"axis": place, "reverse": False})
 
 
 def cumulative_prod(

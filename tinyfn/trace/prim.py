@@ -79,6 +79,10 @@ class Primitive:
     element: Callable[[UOp, Any, UOp | None], Any] | None = None
     # (*args, **params) -> of ops without any of these: the node by other ops that programs run natively, or None
     decomposition: Callable[..., UOp | None] | None = None
+    # (node, window, offsets) -> of ops that are done step after step: a generator of which element a step changes, and to what
+    step: Callable[[UOp, Any, Any], Any] | None = None
+    # (dtype) -> of ops that keep a value running along `axis`, from the end if `reverse`: how an element is combined with it
+    running: Callable[[DType], Any] | None = None
     work = 0  # about how many scalar ops such an element takes, besides those of what it reads
 
     def __init__(self, name: str | None = None):

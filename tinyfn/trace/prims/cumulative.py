@@ -1,8 +1,7 @@
 """Cumulative sums, products, extremes and log-sums of exponentials, each along one axis, from either end.
 
 Their derivatives are a cumulative sum, a gather (of extremes), and a linear recurrence, which is an op of its own: y[i] = a[i]
-y[i-1] + b[i]. So products need no division, which would fail at zeros, and exponentials stay below 1. All of them run on the
-host, in compiled programs too.
+y[i-1] + b[i]. So products need no division, which would fail at zeros, and exponentials stay below 1.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ from ..prim import (
     instantiate_batch,
     spell,
 )
+from ..scalar import ADD, MAX, MIN, MUL, ScalarOp
 from ..uop import UOp
 from .comparison import eq, gt, lt, ne
-from .exponential import exp
+from .exponential import exp, log
 from .indexing import gather
 from .movement import iota, move_axis, reshape
-from .selection import where
+from .selection import convert, where
 from .slicing import concatenate, slice_
 
 # Sequences with no more elements, or with as many lanes, are gone through step by step.
@@ -80,7 +80,22 @@ class _Cumulative(Primitive):
         yield Sample((special.astype(np.float32),), {"axis": 1, "reverse": False}, differentiable=False)
 
 
-class Cumsum(_Cumulative, Linear):
+class _Running(_Cumulative):
+    """One that combines the elements by a scalar operation."""
+
+    combines: ClassVar[ScalarOp]
+
+    def running(self, dtype: Any) -> ScalarOp:
+        return self.combines
+
+    def decomposition(self, x: UOp, **params: Any) -> UOp | None:
+        """Bools as bytes."""
+        if x.dtype is not dtypes.bool_:
+            return None
+        return convert(self.node(convert(x, dtype=dtypes.uint8), **params), dtype=dtypes.bool_)
+
+
+class Cumsum(_Running, Linear):
     """The sums of the elements up to and including each along `axis`, from the end if `reverse`.
 
     >>> lax.cumsum(tnp.array([1, 2, 3])), lax.cumsum(tnp.array([1, 2, 3]), reverse=True)
@@ -88,12 +103,13 @@ class Cumsum(_Cumulative, Linear):
     """
 
     ufunc = np.add
+    combines = ADD
 
     def transpose(self, ct: UOp, args: Sequence[UOp], index: int, *, axis: int, reverse: bool) -> UOp:
         return cumsum(ct, axis=axis, reverse=not reverse)
 
 
-class Cumprod(_Cumulative):
+class Cumprod(_Running):
     """The products of the elements up to and including each along `axis`, from the end if `reverse`.
 
     >>> lax.cumprod(tnp.array([[1, 2, 3], [4, 5, 6]]), axis=1)
@@ -102,6 +118,7 @@ class Cumprod(_Cumulative):
     """
 
     ufunc = np.multiply
+    combines = MUL
 
     def jvp(
         self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axis: int, reverse: bool
@@ -112,7 +129,7 @@ class Cumprod(_Cumulative):
         return recurrence(x, before(out, 1, axis, reverse) * t, axis=axis, reverse=reverse)
 
 
-class Cummax(_Cumulative):
+class Cummax(_Running):
     """The greatest element up to and including each along `axis`, from the end if `reverse`; NaN after one.
 
     Of equals the one that comes first has the derivative.
@@ -123,6 +140,7 @@ class Cummax(_Cumulative):
 
     kinds = (*_BITS, "float")
     ufunc: ClassVar[Any] = np.maximum
+    combines: ClassVar[ScalarOp] = MAX
     beats: ClassVar[Any] = gt
 
     def jvp(
@@ -155,6 +173,7 @@ class Cummin(Cummax):
     """
 
     ufunc = np.minimum
+    combines = MIN
     beats: ClassVar[Any] = lt
 
 
@@ -168,6 +187,19 @@ class Cumlogsumexp(_Cumulative):
     kinds = ("float",)
     ufunc = np.logaddexp
     ulp = (4, 4)
+
+    def decomposition(self, x: UOp, *, axis: int, reverse: bool) -> UOp | None:
+        """The greatest so far, and the log of the sum so far of exponentials below it: each greater one shrinks those before."""
+        if x.shape[axis] == 1:
+            return x
+        dtype = x.dtype
+        x = convert(x, dtype=dtypes.accumulator(dtype))
+        most = cummax(x, axis=axis, reverse=reverse)
+        previous = before(most, -np.inf, axis, reverse)
+        # Equal ones may be infinite.
+        shrunk, added = (exp(where(eq(v, most), full_like(v, 0), v - most)) for v in (previous, x))
+        total = most + log(recurrence(shrunk, added, axis=axis, reverse=reverse))
+        return convert(total, dtype=dtype)
 
     def jvp(
         self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axis: int, reverse: bool
@@ -186,6 +218,13 @@ class Recurrence(Primitive):
 
     family = "reduction"
     params = ("axis", "reverse")
+
+    def running(self, dtype: Any) -> ScalarOp:
+        return ADD
+
+    def decomposition(self, a: UOp, b: UOp, *, axis: int, reverse: bool) -> UOp | None:
+        """Of one element it is that."""
+        return b if b.shape[axis] == 1 else None
 
     def out(self, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
         if a.dtype is not b.dtype or a.shape != b.shape or not dtypes.is_inexact(a.dtype):

@@ -15,7 +15,7 @@ gives one of the same kind: so these two close the set. A window that is not wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -192,6 +192,34 @@ class Scatter(_Windows):
         combine = {"add": scalar.ADD, "mul": scalar.MUL, "min": scalar.MIN, "max": scalar.MAX}.get(kind)
         changed = update if combine is None else scalar.build(combine, value, update)
         return scalar.build(scalar.WHERE, mask, changed, value)
+
+    def step(
+        self, node: UOp, window: e.Index, offsets: e.Index
+    ) -> Generator[list[e.Request], list[UOp], tuple[e.Index, UOp]]:
+        """Of many windows, one after another: which element of the result the window's element at these offsets changes, and what
+        it becomes, by what it was and the update. A window that is dropped leaves elements as they are."""
+        updates, batch_dims, kind = node.src[2], node.params["batch_dims"], node.params["kind"]
+        starts, inside = yield from self._windows(node, window, None)
+        moved = [sint.add(start, i) for start, i in zip(starts, offsets, strict=True)]
+        at = (*window[:batch_dims], *moved)
+        before, update = yield [(node, at, None), (updates, (*window, *offsets), None)]
+        combine = {"add": scalar.ADD, "mul": scalar.MUL, "min": scalar.MIN, "max": scalar.MAX}.get(kind)
+        changed = update if combine is None else scalar.build(combine, before, update)
+        if node.params["mode"] == "clip" or inside is True:
+            return at, changed
+        return at, scalar.build(scalar.WHERE, e.condition_node(inside), changed, before)
+
+    def decomposition(self, operand: UOp, indices: UOp, updates: UOp, **params: Any) -> UOp | None:
+        """Half precision is combined in float32 and rounded once; bools are set as bytes."""
+        is_set, wide = params["kind"] == "set", operand.dtype
+        if dtypes.is_float(wide) and not is_set:
+            wide = dtypes.accumulator(wide)
+        if wide is dtypes.bool_ and is_set:
+            wide = dtypes.uint8
+        if wide is operand.dtype or self.has_element(self.node(operand, indices, updates, **params)):
+            return None
+        found = scatter(convert(operand, dtype=wide), indices, convert(updates, dtype=wide), **params)
+        return convert(found, dtype=operand.dtype)
 
     def has_element(self, node: UOp) -> bool:
         indices, batch_dims = node.src[1], node.params["batch_dims"]
