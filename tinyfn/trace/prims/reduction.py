@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import dtype as dtypes
+from .. import sint
 from ..dtype import DType
 from ..prim import (
     _BITS,
@@ -23,7 +23,7 @@ from ..prim import (
     spell,
 )
 from ..scalar import ADD, AND, MAX, MIN, MUL, OR, ScalarOp
-from ..uop import UOp
+from ..uop import UOp, const
 from .comparison import eq, ne
 from .extremes import max
 from .selection import convert, where
@@ -78,33 +78,39 @@ class ReduceProd(Reduction):
     def jvp(
         self, out: UOp, args: Sequence[UOp], tangents: Sequence[UOp | None], *, axes: tuple[int, ...]
     ) -> UOp | None:
-        """The derivative of a product tree over halves, which holds where elements are zero (out / x would not)."""
-        x, t = args[0], tangents[0]
-        assert t is not None
-        prims = REGISTRY
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
-        count = prod([x.shape[axis] for axis in axes])
-        flat = (count, *[x.shape[axis] for axis in kept])
-        x, t = (
-            prims["reshape"].node(prims["transpose"].node(v, permutation=(*axes, *kept)), shape=flat)
-            for v in (x, t)
-        )
-        if count == 0:
+        tangent = tangents[0]
+        if any(isinstance(args[0].shape[axis], int) and args[0].shape[axis] == 0 for axis in axes):
             return None
+        assert tangent is not None
+        return reduce_sum(tangent * _products_of_others(args[0], axes), axes=axes)
 
-        def rows(v: UOp, begin: int, end: int) -> UOp:
-            start, limit = (begin, *(0,) * len(kept)), (end, *flat[1:])
-            return prims["slice"].node(v, start=start, limit=limit, step=(1,) * len(flat))
+    def vjp(
+        self, ct: UOp, out: UOp, args: Sequence[UOp], needs: Sequence[bool], *, axes: tuple[int, ...]
+    ) -> list[UOp]:
+        return [spread(ct, axes, args[0].shape) * _products_of_others(args[0], axes)]
 
-        while count > 1:
-            half = count // 2
-            (x1, x2), (t1, t2) = ((rows(v, 0, half), rows(v, half, 2 * half)) for v in (x, t))
-            product, tangent = x1 * x2, x1 * t2 + t1 * x2
-            if count % 2:
-                product = prims["concatenate"].node(product, rows(x, count - 1, count), axis=0)
-                tangent = prims["concatenate"].node(tangent, rows(t, count - 1, count), axis=0)
-            x, t, count = product, tangent, half + count % 2
-        return prims["reshape"].node(t, shape=out.shape)
+
+def _products_of_others(x: UOp, axes: tuple[int, ...]) -> UOp:
+    """For each element the product of all others: of those before it and those after it, as one of them may be zero."""
+    prims, kept = REGISTRY, [axis for axis in range(x.ndim) if axis not in axes]
+    order, last = (*kept, *axes), len(kept)
+    count = sint.prod([x.shape[axis] for axis in axes])
+    if isinstance(count, int) and count <= 1:
+        return full_like(x, 1)
+    moved = prims["transpose"].node(x, permutation=order)
+    rows = prims["reshape"].node(moved, shape=(*moved.shape[:last], count))
+    zeros, one = (0,) * (last + 1), (*(0,) * last, 1)
+
+    def others(reverse: bool) -> UOp:
+        """The products of the elements before each, or after it."""
+        products = prims["cumprod"].node(rows, axis=last, reverse=reverse)
+        start, limit = (one, rows.shape) if reverse else (zeros, (*rows.shape[:last], count - 1))
+        rest = prims["slice"].node(products, start=start, limit=limit, step=(1,) * (last + 1))
+        low, high = (zeros, one) if reverse else (one, zeros)
+        return prims["pad"].node(rest, const(1, x.dtype), low=low, high=high, interior=zeros)
+
+    found = prims["reshape"].node(others(False) * others(True), shape=moved.shape)
+    return prims["transpose"].node(found, permutation=tuple([order.index(i) for i in range(x.ndim)]))
 
 
 class ReduceMax(Reduction):
