@@ -365,17 +365,6 @@ def _run_extreme(
     return _either_zero(out, so_far(np.broadcast_to(errors[0], out.shape)), so_far, operands)
 
 
-def _run_exponentials(
-    node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]
-) -> tuple[Any, Any]:
-    """No element changes the result by more than it changes itself; each of NumPy's steps is off, and each of our terms."""
-    axis = node.params["axis"]
-    largest = 1 + np.max(np.nan_to_num(np.abs(wide(operands[0])), posinf=0.0), axis, keepdims=True, initial=0)
-    eps = float(ml_dtypes.finfo(dtypes.accumulator(node.dtype)).eps)
-    steps = (NUMPYS_ULP + node.op.ulp[0]) * _along(node) * eps * (largest + np.log(max(_along(node), 1)))
-    return np.max(np.broadcast_to(errors[0], out.shape), axis, keepdims=True, initial=0) + steps, 0
-
-
 def _along(node: UOp) -> int:
     size: int = node.shape[node.params["axis"]]
     return size
@@ -426,7 +415,6 @@ _RULES: dict[Any, Rule] = {
     cumulative.cumprod: _run_product,
     cumulative.cummax: _run_extreme,
     cumulative.cummin: _run_extreme,
-    cumulative.cumlogsumexp: _run_exponentials,
     prims.reduce_prod: _product,
     prims.dot_general: _summed(_contracted),
     prims.conv_general: _summed(lambda node: prod(node.src[1].shape[1:])),

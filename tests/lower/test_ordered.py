@@ -176,6 +176,22 @@ def test_bools_and_recurrences() -> None:
             )
 
 
+def test_cumulative_ops_in_native_loops() -> None:
+    def step(c: Any, x: Any) -> Any:
+        c = (
+            lax.cumsum(c, axis=0, reverse=True) * 0.5
+            + lax.cumprod(x, axis=0)
+            + recurrence(x, c, axis=0, reverse=False)
+        )
+        return c, tnp.prod(x)
+
+    x = numbers(6, 4)
+    run = tinyfn.jit(lambda x: lax.scan(step, x[0], x))
+    assert "NumPy" not in str(run.lower(x))
+    for got, want in zip(run(x), lax.scan(step, x[0], x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_gradients_of_cumulative_ops_are_kernels() -> None:
     x = numbers(6, 40) + 3
     for name in ("cumsum", "cumprod", "cumlogsumexp", "cummax"):

@@ -271,6 +271,7 @@ class _NestWriter:
         """Make what does not depend on the pass's ranges before its loops."""
         inner, changing = set(each.inner), set(self.nest.local) | set(self.nest.stored)
         moving: dict[UOp, bool] = {}
+        own = {result(running.node) for running in each.running}
         for node in elements_of(*each.values):
             if node.op is LOAD:
                 # Not one with a condition: it may be all that keeps a loop from reading at all.
@@ -278,7 +279,7 @@ class _NestWriter:
                     len(node.src) > 1 or node.arg in changing or not _is_fixed(node.src[0], inner, changing)
                 )
             else:
-                moving[node] = node in inner or any(moving[n] for n in node.src)
+                moving[node] = node in inner or node in own or any(moving[n] for n in node.src)
             if not moving[node] and node.op is not CONST:
                 self.expressions.value(node, scope)
 

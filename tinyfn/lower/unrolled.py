@@ -20,7 +20,7 @@ from ..trace.graph import Graph
 from ..trace.uop import CONST, INPUT, UOp, const, toposort
 from .contraction import CONTRACTIONS, factors, summed
 from .decompose import decompose
-from .index import LOAD, Elements, has_rule, load
+from .index import LOAD, Elements, has_rule, is_ordered, load
 from .llvm_scalar import ScalarCode, constant, memory_type, register_type
 from .sinks import reduces
 
@@ -60,6 +60,8 @@ class _Expanded:
             if node.op in CONTRACTIONS or reduces(node):
                 for at in _every(node.shape):
                     self._totals[node, at] = self._total(node, at)
+            elif is_ordered(node) and node.op.running is not None:
+                self._run(node)
             elif not has_rule(node):
                 raise _Unsuitable
         self.outputs = [[self._elements.at(node, at) for at in _every(node.shape)] for node in outputs]
@@ -88,6 +90,22 @@ class _Expanded:
         for term in terms[1:]:
             total = scalar.build(op, total, term)
         return cast(total, node.dtype)
+
+    def _run(self, node: UOp) -> None:
+        """The elements of an op that keeps a value running along an axis, one after another."""
+        axis, reverse = node.params["axis"], node.params["reverse"]
+        op, wide = node.op.running(node.dtype), dtypes.accumulator(node.dtype)
+        n = node.shape[axis]
+        for first in _every([1 if i == axis else size for i, size in enumerate(node.shape)]):
+            total: UOp | None = None
+            for i in reversed(range(n)) if reverse else range(n):
+                at = (*first[:axis], i, *first[axis + 1 :])
+                *factor, value = [cast(self._elements.at(s, at), wide) for s in node.src]
+                if total is not None:
+                    before = scalar.build(scalar.MUL, factor[0], total) if factor else total
+                    value = scalar.build(op, before, value)
+                total = value
+                self._totals[node, at] = cast(total, node.dtype)
 
     def _sum_of_products(self, node: UOp, at: Index) -> UOp:
         """An element of a contraction."""

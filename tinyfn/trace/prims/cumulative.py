@@ -185,8 +185,25 @@ class Cumlogsumexp(_Cumulative):
     """
 
     kinds = ("float",)
-    ufunc = np.logaddexp
     ulp = (4, 4)
+
+    def reference(self, x: Any, *, axis: int, reverse: bool) -> Any:
+        """As programs do it."""
+        x = np.asarray(x)
+        if x.shape[axis] < 2:
+            return x
+        wide = x.astype(dtypes.accumulator(x.dtype), copy=False)
+        most = cummax.reference(wide, axis=axis, reverse=reverse)
+        previous = np.roll(most, -1 if reverse else 1, axis)
+        first = [slice(None)] * x.ndim
+        first[axis] = slice(-1, None) if reverse else slice(1)
+        previous[tuple(first)] = -np.inf
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+            shrunk, added = (
+                np.exp(np.where(v == most, 0, v - most).astype(most.dtype)) for v in (previous, wide)
+            )
+            total = most + np.log(recurrence.reference(shrunk, added, axis=axis, reverse=reverse))
+        return total.astype(x.dtype, copy=False)
 
     def decomposition(self, x: UOp, *, axis: int, reverse: bool) -> UOp | None:
         """The greatest so far, and the log of the sum so far of exponentials below it: each greater one shrinks those before."""
