@@ -16,6 +16,7 @@ from tinyfn import random, tree
 from tinyfn.trace import dtype as dtypes
 from tinyfn.trace.array import Array
 from tinyfn.trace.errors import TracerError
+from tinyfn.trace.prims.sorting import native_argsort
 from tinyfn.transforms.executable import runs_natively
 from tinyfn.transforms.structured import Structured
 
@@ -231,7 +232,9 @@ def _beside(lowered: Any) -> dict[str, str]:
         node = step.ast.node
         if step.name in PASSIVE:
             continue
-        if getattr(node.op, "family", None) == "foreign":
+        if node.op is native_argsort:
+            found[step.name] = "argsort natively"
+        elif getattr(node.op, "family", None) == "foreign":
             found["LAPACK"] = "decompositions by LAPACK"
         elif not isinstance(node.op, Structured):
             found[step.name] = f"{step.name} by NumPy"

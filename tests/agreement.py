@@ -25,6 +25,7 @@ from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.execute import step
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.prims import cumulative
+from tinyfn.trace.prims.sorting import native_argsort
 from tinyfn.trace.uop import CONST, OUTPUT, UOp
 from tinyfn.transforms.branches import cond
 from tinyfn.transforms.loops import scan
@@ -67,6 +68,9 @@ def _run(graph: Graph, arguments: Sequence[tuple[Any, Any]]) -> list[tuple[Any, 
                 known[node] = np.asarray(node.value), np.zeros(())
             elif node.op is OUTPUT:
                 known[node] = operands[0][node.arg], errors[0][node.arg]
+            elif node.op is native_argsort:
+                (order,) = step(node)(*operands)
+                known[node] = (order,), (_argsort(node, order, operands, errors)[0],)
             elif node.op.family == "foreign":  # the same routine
                 results = step(node)(*operands)
                 off = np.inf if any(e.any() for e in errors) else 0.0
@@ -278,14 +282,16 @@ def _argmax(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list
     return np.count_nonzero(rivals, axis) > 1, 0
 
 
-def _extern(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> tuple[Any, Any]:
-    if node.params["function"] is not prims.ARGSORT or not errors[0].any():
-        return _same_if_exact(node, out, operands, errors)
-    # 1 where a neighbour in the order may come first.
-    x, e = (np.take_along_axis(v, out, -1) for v in (wide(operands[0]), errors[0]))
-    close = np.diff(x, axis=-1) <= e[..., 1:] + e[..., :-1]
+def _argsort(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> tuple[Any, Any]:
+    """1 where a neighbour in the order may come first."""
+    if not errors[0].any():
+        return np.zeros(out.shape), 0
+    params = {"count": operands[0].shape[-1], "descending": node.params["descending"]}
+    order = prims.argsort.reference(operands[0], **params)
+    x, e = (np.take_along_axis(v, order, -1) for v in (wide(operands[0]), errors[0]))
+    close = abs(np.diff(x, axis=-1)) <= e[..., 1:] + e[..., :-1]
     none = np.zeros((*close.shape[:-1], 1), bool)
-    return np.concatenate([none, close], -1) | np.concatenate([close, none], -1), 0
+    return (np.concatenate([none, close], -1) | np.concatenate([close, none], -1))[..., : out.shape[-1]], 0
 
 
 def _same_if_exact(
@@ -399,7 +405,8 @@ _RULES: dict[Any, Rule] = {
     prims.bitcast: _same_if_exact,
     prims.argmax: _argmax,
     prims.argmin: _argmax,
-    prims.extern: _extern,
+    prims.argsort: _argsort,
+    prims.extern: _same_if_exact,
     prims.max: _larger,
     prims.min: _larger,
     prims.clamp: _larger,

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..lower.flow import Branch, Foreign, Form, Loop, with_test
+from ..lower.flow import Branch, Foreign, Form, Loop, Order, with_test
 from ..lower.memory import ALIGNMENT, MemoryPlan, plan
 from ..lower.nest import Flow, View
 from ..lower.target import host_target
@@ -46,13 +46,17 @@ class NativeFlow(NamedTuple):
 
 
 def native_flow(form: Form, parts_of: PartsOf) -> NativeFlow | None:
-    """What runs a loop or branch natively; None if some graph that it holds has something that is no kernel.
+    """What runs a loop, a branch, a sort or a call natively; None if some graph that it holds has something that is no kernel.
 
     `parts_of` gives the parts of a graph's program, if they are kernels and loops alone."""
     if isinstance(form, Foreign):
         from .foreign import foreign_call
 
         return foreign_call(form)
+    if isinstance(form, Order):
+        from .sorting import sort_rows
+
+        return sort_rows(form)
     if isinstance(form, Branch):
         return _branch(form, parts_of)
     code = loop_code(form.body, form.constants, form.carries, form.reverse, form.test)

@@ -18,8 +18,8 @@ from ..trace.errors import user_line
 from ..trace.prim import Primitive
 from ..trace.prims.movement import move_axis
 from .arguments import ArrayLike, applied, described, distinct_axes, one_axis
-from .elementwise import neg, stop_gradient, sub
-from .movement import expand_dims, full, rev, slice_in_dim, squeeze
+from .elementwise import neg
+from .movement import expand_dims, full, squeeze
 
 
 def _reduction(primitive: Primitive) -> Callable[[ArrayLike, Sequence[int] | int], Array]:
@@ -119,7 +119,7 @@ cummin, cumlogsumexp = _cumulative(prims.cummin), _cumulative(prims.cumlogsumexp
 
 def _order(x: Array) -> Array:
     """The stable order of the elements along the last axis, NaNs last."""
-    return applied(prims.extern, stop_gradient(x), function=prims.ARGSORT)
+    return applied(prims.argsort, x, count=x.shape[-1], descending=False)
 
 
 def _taken(x: Array, order: Array) -> Array:
@@ -136,7 +136,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     """The elements in rising order along an axis, NaNs last; the sort is stable.
 
     Of a tuple of arrays of one shape all are put into the order of the first `num_keys`, which compare one
-    after another. Sorting runs on the host; derivatives go to the elements where they came from.
+    after another. Derivatives go to the elements where they came from.
 
     >>> lax.sort(tnp.array([3.0, np.nan, 1.0, 2.0]))
     Array([ 1.,  2.,  3., nan], dtype=float32)
@@ -196,9 +196,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
             f"{user_line()}"
         )
     rows = move_axis(x, axis, last)
-    # Reversed twice, so that of equal elements the first comes first.
-    order = slice_in_dim(rev(_order(rev(rows, (last,))), (last,)), 0, k, axis=last)
-    order = sub(size - 1, order)
+    order = applied(prims.argsort, rows, count=k, descending=True)
     return move_axis(_taken(rows, order), last, axis), move_axis(order, last, axis)
 
 

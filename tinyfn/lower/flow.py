@@ -1,4 +1,5 @@
-"""What runs natively within programs besides kernels: loops and branches whose graphs consist of kernels, and calls of libraries.
+"""What runs natively within programs besides kernels: loops and branches whose graphs consist of kernels, sorts, and calls of
+libraries.
 
 What a loop or branch is, is said by who knows its op (`transforms/executable.py`), as a `Loop` or a `Branch`. A program that can
 run it has a `Flow` in the place of the op and of those that take its results apart."""
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ..trace import sint
+from ..trace.dtype import DType
 from ..trace.graph import Graph
 from ..trace.uop import UOp, output
 from .estimates import Estimates, estimate, estimate_host
@@ -57,7 +59,17 @@ class Foreign(NamedTuple):
     work: int
 
 
-Form = Loop | Branch | Foreign
+class Order(NamedTuple):
+    """The positions of the first `wanted` of `length` elements in order, for each of so many rows."""
+
+    dtype: DType
+    rows: int
+    length: int
+    wanted: int
+    descending: bool
+
+
+Form = Loop | Branch | Foreign | Order
 
 
 def with_test(loop: Loop) -> Graph:
@@ -135,9 +147,11 @@ def no_form(node: UOp) -> None:
 
 
 def how_it_runs(form: Form) -> str:
-    """A few words for tables: `10 steps`, `any number of steps`, `2 branches`, `by LAPACK`."""
+    """A few words for tables: `10 steps`, `any number of steps`, `2 branches`, `by LAPACK`, `sort: 8 of 4000`."""
     if isinstance(form, Foreign):
         return f"by {form.library}"
+    if isinstance(form, Order):
+        return f"sort: {form.wanted} of {form.length}"
     if isinstance(form, Branch):
         return f"{len(form.branches)} branches" if form.indexed else "at once"
     if form.length is None:
@@ -148,7 +162,7 @@ def how_it_runs(form: Form) -> str:
 def estimate_flow(step: Host, form_of: FormOf) -> Estimates:
     """What an op that is no kernel does: a loop its steps, as many as are known, else one; a branch what the largest one does."""
     form = form_of(step.node)
-    if form is None or isinstance(form, Foreign):
+    if form is None or isinstance(form, (Foreign, Order)):
         return estimate_host(step)
     if isinstance(form, Branch):
         return max((_total(branch, form_of) for branch in form.branches), key=_most)

@@ -31,6 +31,7 @@ BY_NUMPY = "by NumPy"
 _PLURALS = {
     "kernel": "kernels",
     "loop or branch": "loops or branches",
+    "sort": "sorts",
     "call of LAPACK": "calls of LAPACK",
     "call of NumPy": "calls of NumPy",
 }
@@ -48,7 +49,9 @@ class HostCall(NamedTuple):
     @property
     def kind(self) -> str:
         """What it is, in words."""
-        return self.how.replace("by ", "call of ") if self.how.startswith("by ") else "loop or branch"
+        if self.how.startswith("by "):
+            return self.how.replace("by ", "call of ")
+        return "sort" if self.how.startswith("sort") else "loop or branch"
 
 
 class Backend(NamedTuple):
@@ -212,7 +215,7 @@ def steps_of(graph: Graph, renderer: Renderer, form_of: FormOf = no_form) -> lis
             steps.append(renderer.program(step))
         elif isinstance(step, Host) and not step.is_result:
             form = form_of(step.node)
-            name = form.routine if isinstance(form, Foreign) else _name_of(step.node)
+            name = form.routine if isinstance(form, Foreign) else _name_of(step.node).removeprefix("native_")
             how = BY_NUMPY if form is None else how_it_runs(form)
             steps.append(HostCall(name, step, estimate_flow(step, form_of), how))
     return steps

@@ -36,7 +36,6 @@ from .common import (
     operand,
     operands,
     sequence,
-    slice_axis,
 )
 from .floats import real
 from .indexing import take, take_along_axis
@@ -51,6 +50,8 @@ from .logic import (
     logical_not,
     where,
 )
+
+_NUMPY_FLOATS = (dtypes.float16, dtypes.float32, dtypes.float64)
 
 
 def _no_fields(what: str, order: object) -> None:
@@ -76,19 +77,27 @@ def argsort(
     Array([1, 2, 0, 3], dtype=int32)
     """
     _no_fields("argsort", order)
-    x = bind(prims.stop_gradient, (operand(a, "argsort"),), {})
+    x = operand(a, "argsort")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     place = axis_of(axis, x.ndim, "argsort")
+    rows = move_axis(x, place, x.ndim - 1)
+    return move_axis(_first(rows, rows.shape[-1], descending), x.ndim - 1, place)
+
+
+def _first(x: Array, count: Any, descending: bool) -> Array:
+    """The positions of the first elements along the last axis in order."""
+    return bind(prims.argsort, (x,), {"count": count, "descending": bool(descending)})
+
+
+def _at(x: Array, positions: Array) -> Array:
+    """The elements along the last axis at such positions."""
     last = x.ndim - 1
-    x = move_axis(x, place, last)
-    if descending:
-        # The stable order of the reversed elements, in reverse, is descending and stable.
-        x = bind(prims.flip, (x,), {"axes": (last,)})
-    result = bind(prims.extern, (x,), {"function": prims.ARGSORT})
-    if descending:
-        result = subtract(x.shape[last] - 1, bind(prims.flip, (result,), {"axes": (last,)}))
-    return move_axis(result, last, place)
+    if isinstance(x.shape[last], int) and x.shape[last] == 0:
+        return x
+    params = {"axes": (last,), "sizes": (1,), "batch_dims": last, "mode": "clip"}
+    at = reshape(positions, (*positions.shape, 1))
+    return reshape(bind(prims.gather, (x, at), params), positions.shape)
 
 
 def sort(
@@ -116,10 +125,18 @@ def sort(
         x, axis = reshape(x, (x.size,)), 0
     if x.ndim == 0:
         raise ValueError(f"sort of {described(x)}: a scalar has no axis to sort{at_user()}")
-    if type(x) is Array and current_trace() is None:
-        result = np.sort(x.value, axis_of(axis, x.ndim, "sort"), kind="stable")
-        return wrap(np.flip(result, axis) if descending else result)
-    return take_along_axis(x, argsort(x, axis, descending=descending), axis, mode="clip")
+    last, place = x.ndim - 1, axis_of(axis, x.ndim, "sort")
+    # NumPy does not know that the NaNs of other floats go last.
+    if (
+        type(x) is Array
+        and current_trace() is None
+        and (not dtypes.is_float(x.dtype) or x.dtype in _NUMPY_FLOATS)
+    ):
+        if not descending:
+            return wrap(np.sort(x.value, place, kind="stable"))
+        return wrap(np.flip(np.sort(np.flip(x.value, place), place, kind="stable"), place))
+    rows = move_axis(x, place, last)
+    return move_axis(_at(rows, _first(rows, rows.shape[-1], descending)), last, place)
 
 
 def sort_complex(a: ArrayLike) -> Array:
@@ -184,8 +201,10 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     place = axis_of(axis, array.ndim, "top_k")
     if not 0 <= k <= array.shape[place]:
         raise ValueError(f"top_k: k={k} is not within axis {place} of {described(array)}{at_user()}")
-    positions = slice_axis(argsort(array, place, descending=True), place, 0, k)
-    return take_along_axis(array, positions, place, mode="clip"), positions
+    last = array.ndim - 1
+    rows = move_axis(array, place, last)
+    positions = _first(rows, k, descending=True)
+    return move_axis(_at(rows, positions), last, place), move_axis(positions, last, place)
 
 
 def searchsorted(

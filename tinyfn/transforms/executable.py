@@ -14,6 +14,7 @@ from ..trace import events
 from ..trace.debug import StageTimes, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed
+from ..trace.prims.sorting import native_argsort
 from ..trace.uop import UOp, input_node, rebuild
 from .structured import Structured, checkpoint_call, replace_calls
 
@@ -176,7 +177,9 @@ def alone(node: UOp) -> Graph:
 
 
 def form_of(node: UOp) -> Any:
-    """What loop or branch (`lower.flow`) an op is; None if it is none, or one that can't run natively."""
+    """What loop, branch, sort or call (`lower.flow`) an op is; None if it is none, or one that can't run natively."""
+    if node.op is native_argsort:
+        return _order_form(node)
     if getattr(node.op, "family", None) == "foreign":
         return _foreign_form(node)
     make = _forms().get(node.op) if isinstance(node.op, Structured) else None
@@ -247,6 +250,13 @@ def _foreign_form(node: UOp) -> Any:
         made.workspace,
         work,
     )
+
+
+def _order_form(node: UOp) -> Any:
+    from ..lower.flow import Order
+
+    (x,) = node.src
+    return Order(x.dtype, prod(x.shape[:-1]), x.shape[-1], node.params["count"], node.params["descending"])
 
 
 @cache

@@ -71,4 +71,5 @@ from .selection import (
 )
 from .slicing import concatenate, pad, slice_
 from .sliding import from_windows, window_max, window_min, windows
+from .sorting import argsort
 from .trigonometric import acos, asin, atan, atan2, cos, sin, tan

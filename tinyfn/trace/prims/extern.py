@@ -95,7 +95,8 @@ def _order(x: Any) -> tuple[DType, tuple[Any, ...]]:
     return dtypes.int32, x.shape
 
 
-# The order of the elements along the last axis, equal ones staying in their order, NaNs last.
+# The order of the elements along the last axis, equal ones staying in their order, NaNs last: in files that were written before
+# this was an operation (`argsort`).
 ARGSORT = HostFunction("argsort", _argsort, _order)
 
 # The functions that a file may name.
