@@ -25,6 +25,7 @@ from tinyfn.trace.array import Array, as_array
 from tinyfn.trace.execute import step
 from tinyfn.trace.graph import Graph
 from tinyfn.trace.prims import cumulative
+from tinyfn.trace.prims.extern import HostFunction
 from tinyfn.trace.prims.sorting import native_argsort
 from tinyfn.trace.uop import CONST, OUTPUT, UOp
 from tinyfn.transforms.branches import cond
@@ -32,6 +33,12 @@ from tinyfn.transforms.loops import scan
 from tinyfn.transforms.while_loops import while_loop
 
 Bound = np.ndarray
+_REVERSED = HostFunction("reversed", lambda x: x[..., ::-1].copy(), lambda x: (x.dtype, x.shape))
+
+
+def by_numpy(x: Any) -> Any:
+    """The elements in reverse along the last axis: by an op that programs leave to NumPy."""
+    return prims.extern(x, function=_REVERSED)
 
 
 def wide(x: Any) -> np.ndarray:
@@ -294,6 +301,12 @@ def _argsort(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: lis
     return (np.concatenate([none, close], -1) | np.concatenate([close, none], -1))[..., : out.shape[-1]], 0
 
 
+def _extern(node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]) -> tuple[Any, Any]:
+    if node.params["function"] is _REVERSED:
+        return _REVERSED.call(errors[0]), 0
+    return _same_if_exact(node, out, operands, errors)
+
+
 def _same_if_exact(
     node: UOp, out: np.ndarray, operands: list[np.ndarray], errors: list[Bound]
 ) -> tuple[Any, Any]:
@@ -406,7 +419,7 @@ _RULES: dict[Any, Rule] = {
     prims.argmax: _argmax,
     prims.argmin: _argmax,
     prims.argsort: _argsort,
-    prims.extern: _same_if_exact,
+    prims.extern: _extern,
     prims.max: _larger,
     prims.min: _larger,
     prims.clamp: _larger,

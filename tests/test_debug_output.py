@@ -66,7 +66,7 @@ def test_a_table_for_each_run_at_level_2(capfd: pytest.CaptureFixture[str]) -> N
     run = lines[1:7]
     assert run[1].split() == ["kernel", "loops", "flops", "memory", "time", "GFLOP/s", "GB/s"]
     assert re.match(r"0  max_exp_sum_div_16x32 +16 \[32, 32, 32\] .* [\d.]+ [µm]s +[\d.]+ +[\d.]+$", run[2])
-    assert "by NumPy" in run[3] and run[4].startswith("2  add_")
+    assert "sort: 32 of 32" in run[3] and run[4].startswith("2  add_")
     assert run[5].split()[0] == "all"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..devices import default_device as default_device
 from ..trace import events
-from ..trace.debug import StageTimes, level, measured, stage
+from ..trace.debug import StageTimes, debug_level, level, measured, stage
 from ..trace.execute import step
 from ..trace.graph import Graph, fixed
 from ..trace.prims.sorting import native_argsort
@@ -166,7 +166,10 @@ def _whole_step(node: UOp) -> Callable[..., Any]:
     if form_of(node) is None:
         return _host_step(node)
     executable = Executable(alone(node))
-    executable.prepare()
+    with debug_level(
+        level() if isinstance(node.op, Structured) else 0
+    ):  # what holds no graph is not compiled for it
+        executable.prepare()
     return lambda *args: executable.run_whole(list(args))
 
 
