@@ -6,8 +6,9 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
-# These are resolved by the vmap that has their axis' name, to reductions, before anything is timed.
-WITHIN_VMAP = ("pmax", "pmin")
+# The first two are resolved by the vmap that has their axis' name, to reductions, before anything is timed; a derivative of the
+# third is an error, which says so.
+NOT_TIMED = ("pmax", "pmin", "extern")
 
 
 def derived_rules() -> list[str]:
