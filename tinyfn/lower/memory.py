@@ -83,6 +83,7 @@ def plan(
     arena = _Arena()
     places: dict[UOp, int] = {}
     in_place: dict[UOp, UOp] = {}
+    begun: set[UOp] = set()  # what has its memory: pieces of a concatenation may be written by several steps
 
     def bytes_of(node: UOp) -> int:
         return sizes.elements(node) * node.dtype.itemsize
@@ -95,6 +96,9 @@ def plan(
             over = _replaceable(step) if isinstance(step, Kernel) else step.over
             taken: set[UOp] = set()
             for node in written:
+                if node in begun:
+                    continue
+                begun.add(node)
                 candidates = [n for n in over.get(node, ()) if n not in taken and last[n] == i]
                 if node in kept:
                     donor = next((n for n in candidates if spare.takes(n, node)), None) or spare.pop(node)
