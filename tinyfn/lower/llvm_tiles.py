@@ -18,6 +18,9 @@ from .llvm_values import Frame
 from .nest import Nest, elements_of, size_of
 from .schedule import Plan, runs_along
 
+# How many squares further down lies what is fetched into the second cache, while a square is read.
+AHEAD = 2
+
 Run = Callable[[int | str, int | str], None]
 
 
@@ -217,6 +220,11 @@ class Tiles(Memory):
                 offset = self.op(f"mul nsw i64 {near}, {step}")
             at = self.op(f"getelementptr {kind}, ptr {address}, i64 {offset}") if i else address
             read.append(self.load_row(kind, size, at, mask))
+            if not any(edges):
+                # A line from each of many rows far apart is not what hardware fetches ahead.
+                ahead = self.op(f"getelementptr {kind}, ptr {at}, i64 {lanes * AHEAD}")
+                self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                self.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
         rows = self._transposed(read, kind)
         self.lanes = 1
         return rows
