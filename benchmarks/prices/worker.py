@@ -93,7 +93,11 @@ def on_host(programs: Programs) -> dict[str, list[str]]:
         steps = group(simplified(program.graph(*args)))
         hosts = [step.node.op for step in steps if isinstance(step, Host)]
         found[name] = sorted(
-            {op.name for op in hosts if isinstance(op, Primitive) and op.family != "structured"}
+            {
+                op.name
+                for op in hosts
+                if isinstance(op, Primitive) and op.family not in ("structured", "foreign")
+            }
         )
     return found
 
