@@ -239,3 +239,14 @@ def test_leaks_say_from_which_function(where: str, use: str) -> None:
     )  # fmt: skip
     assert text.startswith(f"at {__file__}:")
     assert "Tracer(" in repr(kept[0]) and kept[0].dtype == np.float32  # which are no use
+
+
+def test_what_depends_on_no_argument_is_known() -> None:
+    """So that an error always has arguments, or effects, to name."""
+
+    @tinyfn.jit
+    def f(x: Any) -> Any:
+        bound = tnp.zeros(3).sum() + 1
+        return x if bound > 0 and int(bound) == 1 else -x
+
+    assert f(2.0) == 2.0
